@@ -13,10 +13,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from seq2see.bundle import Bundle, files
+from seq2see.bundle import Bundle
 from seq2see.data.readers import read_lines
 from seq2see.engine_names import Precision
-from seq2see.engines.batching import collect_in_order
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
@@ -32,11 +32,11 @@ EngineFactory = Callable[[int | None], Engine]
 
 def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
     """Yield each engine with its name."""
-    bundle, config = Bundle.load(directory), files.read_config_bytes(directory)
+    bundle = Bundle.load(directory)
 
     def ctranslate2(precision: Precision) -> EngineFactory:
         return lambda size: CTranslate2Engine.from_bundle(
-            bundle, directory, config, precision=precision, threads=2, max_batch_size=size
+            bundle, precision=precision, threads=2, max_batch_size=size
         )
 
     yield (
@@ -49,9 +49,12 @@ def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
 
 def translate(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:
     """Return the best hypothesis of each sentence."""
-    sources = [SentenceSearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    inputs = [
+        SentenceSearchInput(add_special_tokens(sentence, engine.special_tokens), line)
+        for line, sentence in enumerate(ids)
+    ]
     config = SearchConfig(beam_size=beam, stop_rule="beam_full")
-    return [hypotheses[0] for hypotheses in collect_in_order(engine.search(ids, sources, config))]
+    return [hypotheses[0] for hypotheses in collect_in_order(engine.search(inputs, config))]
 
 
 def translate_shuffled(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:

@@ -74,12 +74,13 @@ class IdleRecorder:
 class IdleRecorderEngine(TorchEngine):
     """Torch engine with an idle recorder."""
 
-    def _build_decoder(
+    def build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
         outputs: Sequence[LogProbabilityProjection],
     ) -> TorchDecoder:
+        """Return a decoder with an idle recorder."""
         del config
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
         return TorchDecoder(self.model, source_BS, IdleRecorder(), output_projection=outputs[0])

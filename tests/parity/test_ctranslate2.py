@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import seq2see
-from seq2see.bundle import Bundle, files
+from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine, loading
 from seq2see.engines.batching import collect_in_order
@@ -33,6 +33,7 @@ pytest.importorskip("ctranslate2")
 LINES = [fable.source for fable in fables.load_fables_split("test")[:24]]
 PIECES = 400
 SHORT = {"max_ratio": 0.7, "max_extra": 4}
+SOURCE = [5, 6, 7, 8, EOS_ID]
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "paper": {},
@@ -73,13 +74,13 @@ def bundle_of(tokenizers: TokenizerPair, settings: dict[str, Any], seed: int = 1
 
 def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTranslate2Engine]:
     bundle.save(home)
-    fast = CTranslate2Engine.from_bundle(bundle, home, files.read_config_bytes(home), **more)
+    fast = CTranslate2Engine.from_bundle(Bundle.load(home), **more)
     return TorchEngine(bundle.build_model()), fast
 
 
-def sources_of(bundle: Bundle) -> tuple[list[list[int]], list[SentenceSearchInput]]:
+def inputs_of(bundle: Bundle) -> list[SentenceSearchInput]:
     ids = bundle.tokenizers.source.encode_batch(LINES)
-    return ids, [SentenceSearchInput(len(sentence) + 1, line) for line, sentence in enumerate(ids)]
+    return [SentenceSearchInput([*sentence, EOS_ID], line) for line, sentence in enumerate(ids)]
 
 
 def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -98,7 +99,7 @@ def test_architectures_give_the_same_hypotheses(
     bundle = bundle_of(tokenizers, ARCHITECTURES[name])
     own, fast = both(bundle, tmp_path)
     config = SearchConfig(beam_size=1, length=SHORT)
-    ours, theirs = (collect_in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
+    ours, theirs = (collect_in_order(e.search(inputs_of(bundle), config)) for e in (own, fast))
     compare(ours, theirs)
 
 
@@ -120,7 +121,7 @@ def test_searches_give_the_same_hypotheses(
     bundle = bundle_of(tokenizers, {})
     own, fast = both(bundle, tmp_path, threads=2)
     config = SearchConfig(length=lengths, stop_rule="beam_full", **search)
-    ours, theirs = (collect_in_order(e.search(*sources_of(bundle), config)) for e in (own, fast))
+    ours, theirs = (collect_in_order(e.search(inputs_of(bundle), config)) for e in (own, fast))
     compare(ours, theirs)
     finished = {h.is_finished for best in ours for h in best}
     assert finished == ({True, False} if config.length_penalty == 1 else finished)
@@ -134,14 +135,13 @@ def test_results_do_not_depend_on_the_batch(
     bundle = bundle_of(tokenizers, {})
     bundle.save(tmp_path)
     config = SearchConfig(beam_size=beam, length=SHORT, stop_rule="beam_full")
-    ids, sources = sources_of(bundle)
+    inputs = inputs_of(bundle)
     results = []
     for size in (1, 7, 64):
-        order = random.Random(size).sample(range(len(ids)), len(ids))  # noqa: S311
+        order = random.Random(size).sample(range(len(inputs)), len(inputs))  # noqa: S311
         _, fast = both(bundle, tmp_path, max_batch_size=size)
-        chosen = [ids[i] for i in order], [sources[i] for i in order]
-        found = collect_in_order(fast.search(*chosen, config))
-        results.append([found[order.index(i)] for i in range(len(ids))])
+        found = collect_in_order(fast.search([inputs[i] for i in order], config))
+        results.append([found[order.index(i)] for i in range(len(inputs))])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert [h.tokens for h in a] == [h.tokens for h in b]
@@ -158,9 +158,9 @@ def test_call_limits_its_queued_batches(size, tokenizers, tmp_path: Path, monkey
     monkeypatch.setattr(
         fast, "_start_batch", lambda rows, *a: begun.append(len(rows)) or start(rows, *a)
     )
-    ids, sources = ([*some] * 3 for some in sources_of(bundle))
-    assert len(ids) > 2 * QUEUED_BATCHES_PER_THREAD * size
-    batches = fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))
+    inputs = inputs_of(bundle) * 3
+    assert len(inputs) > 2 * QUEUED_BATCHES_PER_THREAD * size
+    batches = fast.search(inputs, SearchConfig(beam_size=1, length=SHORT))
     for taken, _ in enumerate(batches):
         assert len(begun) <= taken + QUEUED_BATCHES_PER_THREAD
         if taken == QUEUED_BATCHES_PER_THREAD + 1:
@@ -178,12 +178,12 @@ def test_retries_run_before_new_batches(tokenizers, tmp_path: Path, monkeypatch)
     monkeypatch.setattr(
         fast, "_start_batch", lambda rows, *a: begun.extend(rows) or start(rows, *a)
     )
-    ids, sources = sources_of(bundle)
-    found = [*fast.search(ids, sources, SearchConfig(beam_size=1, length=SHORT))]
+    inputs = inputs_of(bundle)
+    found = [*fast.search(inputs, SearchConfig(beam_size=1, length=SHORT))]
     again = [place for place, row in enumerate(begun) if row in begun[:place]]
     first = [place for place in range(len(begun)) if place not in again]
     assert again[0] < first[-1]
-    assert sorted(place for batch in found for place in batch.indices) == [*range(len(ids))]
+    assert sorted(place for batch in found for place in batch.indices) == [*range(len(inputs))]
 
 
 @pytest.mark.parametrize(
@@ -207,25 +207,27 @@ def test_retries_run_before_new_batches(tokenizers, tmp_path: Path, monkeypatch)
 def test_unsupported_searches(search, reason, tokenizers: TokenizerPair, tmp_path: Path) -> None:
     bundle = bundle_of(tokenizers, {})
     _, fast = both(bundle, tmp_path)
-    refusal = fast.unsupported_reason(SearchConfig(**search), SentenceSearchInput(5))
+    config = SearchConfig(**search)
+    refusal = fast.unsupported_reason(config)
     assert refusal is None if reason is None else reason in str(refusal)
     if refusal:
-        with pytest.raises(InputError, match="ctranslate2 does not support this search"):
-            next(fast.search([[5]], [SentenceSearchInput(2)], SearchConfig(**search)))
+        assert not [*fast.search([SentenceSearchInput([5, EOS_ID])], config)]
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        SentenceSearchInput(5, prefix=(7,)),
-        SentenceSearchInput(5, forbidden=((7,),)),
-        SentenceSearchInput(5, required=((7,),)),
-        SentenceSearchInput(1025),
+        SentenceSearchInput(SOURCE, prefix=(7,)),
+        SentenceSearchInput(SOURCE, forbidden=((7,),)),
+        SentenceSearchInput(SOURCE, required=((7,),)),
+        SentenceSearchInput([5] * 1025),
     ],
 )
 def test_unsupported_inputs(source: SentenceSearchInput, tokenizers, tmp_path: Path) -> None:
     _, fast = both(bundle_of(tokenizers, {}), tmp_path)
-    assert fast.unsupported_reason(SearchConfig(stop_rule="beam_full"), source)
+    config = SearchConfig(stop_rule="beam_full")
+    assert fast.unsupported_input_reason(source, config)
+    assert not [*fast.search([source], config)]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_unsupported_inputs(source: SentenceSearchInput, tokenizers, tmp_path: P
         ({"encoder_attention": {"kind": "linformer"}}, "linformer"),
         ({"positions": {"kind": "relative"}}, "relative"),
         ({"norm": {"kind": "batch"}}, "batch"),
-        ({"embeddings": {"token_types": 2}}, "token types"),
+        ({"embeddings": {"token_types": 2}}, "token_types"),
     ],
     ids=str,
 )
@@ -399,7 +401,7 @@ def test_too_long_probe_sentences_are_ignored(tokenizers, tmp_path: Path) -> Non
 
 def test_torch_is_used_without_ctranslate2(home: Path, monkeypatch) -> None:
     monkeypatch.setattr(
-        ctranslate2_engine, "find_ctranslate2_import_problem", lambda: "it is not installed"
+        ctranslate2_engine, "find_ctranslate2_device_problem", lambda _: "it is not installed"
     )
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"

@@ -54,7 +54,7 @@ class UncachedDecoder:
 
 
 def run_search(model: MarianMTModel, src: Tensor, config: SearchConfig) -> list[list[Hypothesis]]:
-    inputs = [SentenceSearchInput(int(length)) for length in (src != PAD).sum(1)]
+    inputs = [SentenceSearchInput(row[row != PAD].tolist()) for row in src]
     return search(UncachedDecoder(model, src), inputs, config, bos=PAD, eos=EOS, pad=PAD)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings, strategies as st
 
-from seq2see.engines.batching import collect_in_order
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import (
     AblateHeads,
@@ -75,9 +75,8 @@ def test_trace_matches_engine_and_survives_json(
 ) -> None:
     trace = trace_translation(explained, text, search=search, options=TraceOptions(layers="all"))
     ids = explained.encode_source(text)
-    results = TorchEngine(explained.model).search(
-        [ids], [SentenceSearchInput(len(ids) + 1)], search
-    )
+    inputs = [SentenceSearchInput(add_special_tokens(ids))]
+    results = TorchEngine(explained.model).search(inputs, search)
     (best,) = collect_in_order(results)
     assert tuple(token.id for token in trace.target.tokens) == best[0].tokens
     np.testing.assert_allclose(trace.translation.log_prob, best[0].log_prob, atol=1e-3)

@@ -79,7 +79,7 @@ def run(
     **settings: Any,
 ) -> list[list[Hypothesis]]:
     inputs = inputs or [
-        SentenceSearchInput(SOURCE_LENGTH, line_number=source) for source in sources
+        SentenceSearchInput([0] * SOURCE_LENGTH, line_number=source) for source in sources
     ]
     return search(RandomDecoder(sources), inputs, config, bos=BOS, eos=EOS, pad=BOS, **settings)
 
@@ -234,7 +234,7 @@ phrases = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple)
 def search_inputs(draw: st.DrawFn, required: bool = False) -> SentenceSearchInput:
     """Draw an input with any length, prefix and forbidden phrases, and with required phrases."""
     return SentenceSearchInput(
-        source_length=draw(st.integers(1, SOURCE_LENGTH)),
+        source_ids=[0] * draw(st.integers(1, SOURCE_LENGTH)),
         line_number=draw(st.integers(0, 3)),
         prefix=draw(st.just(()) | phrases),
         forbidden=tuple(draw(st.lists(phrases.filter(lambda p: len(p) > 1), max_size=2))),
@@ -279,7 +279,7 @@ def test_scores_equal_those_of_forced_decoding(
         assert h.score == pytest.approx(h.log_prob / scale - h.penalty, abs=1e-5)
         if not (config.coverage_penalty or config.repetition_penalty > 1):
             assert h.penalty == 0
-        assert torch.equal(h.attention_ES, attention[:, : search_input.source_length])
+        assert torch.equal(h.attention_ES, attention[:, : len(search_input.source_ids)])
         assert h.alignment == tuple(h.attention_ES.argmax(1).tolist())
 
 
@@ -289,7 +289,7 @@ def test_scores_equal_those_of_forced_decoding(
 def test_all_constraints_hold(kind: str, source: int, search_input: SentenceSearchInput) -> None:
     config = make_config(kind)
     max_length = search_input.max_target_length(config.length)
-    min_length = search_input.min_target_length(config.length)
+    min_length = config.length.min_target_length(len(search_input.source_ids))
     for h in run([source], config, [search_input])[0]:
         assert BOS not in h.tokens
         assert EOS not in h.tokens_without_eos
@@ -389,7 +389,7 @@ def test_diversity_penalty_makes_groups_differ() -> None:
 def test_finished_sentences_are_removed_from_batch(batch: list[int]) -> None:
     decoder = RandomDecoder(batch)
     config = SearchConfig(beam_size=2, length=limit_length(12))
-    inputs = [SentenceSearchInput(SOURCE_LENGTH)] * len(batch)
+    inputs = [SentenceSearchInput([0] * SOURCE_LENGTH)] * len(batch)
     results = search(decoder, inputs, config, bos=BOS, eos=EOS, pad=BOS)
     num_steps = []
     for source in batch:
@@ -490,7 +490,9 @@ def test_required_phrases_always_appear(
     required = st.lists(phrases, max_size=3).map(tuple)
     inputs = [
         SentenceSearchInput(
-            SOURCE_LENGTH, prefix=data.draw(st.just(()) | phrases), required=data.draw(required)
+            [0] * SOURCE_LENGTH,
+            prefix=data.draw(st.just(()) | phrases),
+            required=data.draw(required),
         )
         for _ in batch
     ]
@@ -509,7 +511,7 @@ def test_required_phrases_always_appear(
 def test_wide_beam_finds_best_translation_with_required_phrases(source: int) -> None:
     required = ((2, 3), (4,))
     config = SearchConfig(beam_size=200, length=limit_length(5))
-    (result,) = run([source], config, [SentenceSearchInput(SOURCE_LENGTH, required=required)])
+    (result,) = run([source], config, [SentenceSearchInput([0] * SOURCE_LENGTH, required=required)])
     ranked = search_exhaustively(source, config, 5)
     expected = next(tokens for _, tokens in ranked if not missing_phrases(required, tokens))
     assert result[0].tokens == expected
@@ -517,9 +519,9 @@ def test_wide_beam_finds_best_translation_with_required_phrases(source: int) -> 
 
 def test_infeasible_required_phrases_are_skipped() -> None:
     inputs = [
-        SentenceSearchInput(SOURCE_LENGTH, required=((2, 3, 4), (3, 3))),  # only one fits
-        SentenceSearchInput(SOURCE_LENGTH, required=((2, 3),), forbidden=((3,),)),
-        SentenceSearchInput(SOURCE_LENGTH, required=((4,), (4,))),
+        SentenceSearchInput([0] * SOURCE_LENGTH, required=((2, 3, 4), (3, 3))),  # only one fits
+        SentenceSearchInput([0] * SOURCE_LENGTH, required=((2, 3),), forbidden=((3,),)),
+        SentenceSearchInput([0] * SOURCE_LENGTH, required=((4,), (4,))),
     ]
     results = run([1, 2, 3], SearchConfig(beam_size=4, length=limit_length(4)), inputs)
     missing = [
@@ -537,7 +539,7 @@ def test_samples_follow_the_distribution(sampling: dict[str, Any]) -> None:
     below 20 in all but one case in 5,000."""
     lines, source = 3000, 77
     config = SearchConfig(sampling={"seed": 1, **sampling}, length=limit_length(1))
-    inputs = [SentenceSearchInput(SOURCE_LENGTH, line_number=line) for line in range(lines)]
+    inputs = [SentenceSearchInput([0] * SOURCE_LENGTH, line_number=line) for line in range(lines)]
     results = run([source] * lines, config, inputs)
     counts = torch.bincount(torch.tensor([h[0].tokens[0] for h in results]), minlength=VOCABULARY)
     log_probs = RandomDecoder([source]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
@@ -562,7 +564,9 @@ def test_samples_depend_on_seed_line_and_index() -> None:
         )
         return [
             h.tokens
-            for h in run([5], config, [SentenceSearchInput(SOURCE_LENGTH, line_number=line)])[0]
+            for h in run([5], config, [SentenceSearchInput([0] * SOURCE_LENGTH, line_number=line)])[
+                0
+            ]
         ]
 
     assert sample(1, 1) == sample(1, 1)

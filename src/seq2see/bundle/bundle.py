@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,6 +52,11 @@ class Bundle:
     max_length: int | None = None
     """Length of the longest training sentence in tokens, without special tokens, if known."""
     provenance: Provenance = field(default_factory=Provenance)
+    directory: Path | None = field(init=False, default=None)
+    """The model directory that the bundle was loaded from."""
+    config_checksum: str | None = field(init=False, default=None)
+    """SHA-256 of the `config.json` that the bundle was loaded from; it contains the checksums of
+    all other files."""
 
     def __post_init__(self) -> None:
         BundleMetadata(**self._manifest_fields())
@@ -75,6 +81,8 @@ class Bundle:
             config = files.read_config_bytes(path)
             try:
                 bundle = cls._read(path, config)
+                object.__setattr__(bundle, "directory", path)
+                object.__setattr__(bundle, "config_checksum", sha256(config).hexdigest())
             except FileNotFoundError:
                 continue  # the temporary file has got its final name in the meantime
             except InputError:

@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from seq2see.bundle import StartAndEndTokenIds
-from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput, StepProcessor, StopRule
+from seq2see.search import (
+    Hypothesis,
+    SearchConfig,
+    SearchObserver,
+    SentenceSearchInput,
+    StepProcessor,
+    StopRule,
+)
 
 # E target tokens with the end-of-sentence token, S source tokens with the special tokens
 
@@ -39,10 +46,7 @@ class BatchResult(NamedTuple):
 
 
 class Engine(Protocol):
-    """Searches for translations of token ids.
-
-    Source ids are given in any order and number, without special tokens.
-    """
+    """Searches for translations of token ids."""
 
     @property
     def name(self) -> str:
@@ -57,20 +61,25 @@ class Engine(Protocol):
 
     def search(
         self,
-        source_ids: Sequence[TokenIds],
         inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
+        observer: SearchObserver | None = None,
     ) -> Iterator[BatchResult]:
-        """Search for translations, and yield the result of each batch as soon as it is complete."""
+        """Search for translations, and yield the result of each batch as soon as it is complete.
+
+        The inputs may have any order and number. `observer` receives the steps of all batches that
+        torch searches; to observe one sentence, search for it alone.
+        """
 
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False
     ) -> list[TargetScores]:
         """Return the scores of each target of `pairs` (source ids, target ids).
 
-        Targets end with the end-of-sentence token, as the tokens of a hypothesis do. With
-        `attention`, the result contains cross-attention weights.
+        Sources are given without special tokens. Targets end with the end-of-sentence token, as
+        the tokens of a hypothesis do. With `attention`, the result contains cross-attention
+        weights.
         """
 
 

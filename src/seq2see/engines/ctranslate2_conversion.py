@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from seq2see.atomic_files import atomic_directory
 from seq2see.bundle import Bundle
+from seq2see.config import Config
 from seq2see.errors import InputError
 from seq2see.model import AttentionFunctionConfig, ModelConfig, compute_sinusoids
 
@@ -29,26 +30,66 @@ Float32Array = NDArray[np.float32]
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
+_ANY = None
+_ATTENTION_SITES = ("encoder_attention", "decoder_attention", "cross_attention")
+SUPPORTED_MODEL_SETTINGS: Mapping[str, Collection[object] | None] = {
+    **dict.fromkeys(
+        ("vocab_size", "target_vocab_size", "pad_id", "d_model", "heads", "d_ff"), _ANY
+    ),
+    **dict.fromkeys(("encoder_layers", "decoder_layers"), _ANY),
+    "activation": _ACTIVATIONS,
+    **{f"{site}.kind": ("scaled_dot", "dot") for site in _ATTENTION_SITES},
+    **{
+        f"{site}.{field}": _ANY
+        for site in _ATTENTION_SITES
+        for field in ("scale", "shared_qk", "bias", "max_length", "rank")
+    },
+    "positions.kind": ("sinusoid", "learned", "none"),
+    **{
+        f"positions.{field}": _ANY
+        for field in ("layout", "frequencies", "max_length", "max_distance")
+    },
+    "norm.kind": ("layer",),
+    "norm.placement": _ANY,
+    "norm.eps": _ANY,
+    **{f"embeddings.{field}": _ANY for field in ("tie", "scale", "norm", "output_bias")},
+    "embeddings.token_types": (0,),
+    **{f"dropout.{field}": _ANY for field in ("embedding", "residual", "attention", "activation")},
+}
+"""The values of each setting of a model that CTranslate2 supports. A setting that is not listed
+must have its default value."""
+
+
 def find_ctranslate2_unsupported_features(config: ModelConfig) -> Iterator[str]:
-    """Yield the features of a model that CTranslate2 does not support, as reasons for users."""
-    attentions = (
-        config.resolved_encoder_attention,
-        config.resolved_decoder_attention,
-        config.resolved_cross_attention,
-    )
-    for kind in dict.fromkeys(a.kind for a in attentions if a.kind not in {"scaled_dot", "dot"}):
-        yield f"{kind} attention is not supported"
-    if config.positions.kind == "relative":
-        yield "relative positions are implemented differently"
-    if config.norm.kind != "layer":
-        yield f"{config.norm.kind} norm is not supported"
-    if config.embeddings.token_types:
-        yield "token types are not supported"
+    """Yield the settings of a model that CTranslate2 does not support, as reasons for users."""
+    for setting, value, default in flatten_model_settings(config):
+        allowed = SUPPORTED_MODEL_SETTINGS.get(setting, (default,))
+        if allowed is not _ANY and value not in allowed:
+            yield f"`{setting}` must be {' or '.join(map(str, allowed))}, but is {value}"
 
 
-def get_ctranslate2_max_positions(config: ModelConfig) -> int:
-    """Return the maximum number of tokens of a sentence, including special tokens."""
-    return config.max_positions or DEFAULT_MAX_POSITIONS
+def flatten_model_settings(config: ModelConfig) -> Iterator[tuple[str, Any, Any]]:
+    """Yield `flatten_settings` of a model, with the attention that each module really uses."""
+    for setting, *rest in flatten_settings(config):
+        if setting.partition(".")[0] not in {"attention", *_ATTENTION_SITES}:
+            yield setting, *rest
+    for site in _ATTENTION_SITES:
+        for setting, *rest in flatten_settings(getattr(config, f"resolved_{site}")):
+            yield f"{site}.{setting}", *rest
+
+
+def flatten_settings(config: Config) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the dotted name, the value and the default value of each setting.
+
+    Sections that are left out by default are one setting.
+    """
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if isinstance(field.default, Config):
+            for setting, *rest in flatten_settings(value):
+                yield f"{name}.{setting}", *rest
+        else:
+            yield name, value, field.default
 
 
 def write_ctranslate2_model(bundle: Bundle, directory: Path) -> None:
@@ -156,6 +197,7 @@ class _SpecBuilder:
             return self._array(f"{stack}.embeddings.positions.weight_NM")
         if positions.kind == "none":
             return np.zeros((DEFAULT_MAX_POSITIONS, d_model), np.float32)
+        assert positions.kind == "sinusoid", f"{positions.kind} positions are not supported"
         sinusoids = compute_sinusoids(
             torch.arange(DEFAULT_MAX_POSITIONS), d_model, positions.layout, positions.frequencies
         )
@@ -197,15 +239,6 @@ def _num_stacked(attention: AttentionFunctionConfig) -> int:
 CACHE_DIRECTORY_NAME = "ctranslate2"
 
 
-def compute_conversion_key(config_json: bytes, version: int) -> str:
-    """Return the name of a converted model.
-
-    It depends on the content of `config.json`, which contains the checksums of all files of the
-    model, and on the version of the converter.
-    """
-    return hashlib.sha256(b"%d " % version + config_json).hexdigest()[:16]
-
-
 class CacheNotWritableError(InputError):
     """Raised if a converted model can be written to none of the cache directories."""
 
@@ -220,25 +253,23 @@ def find_user_cache_directory() -> Path | None:
         return None
 
 
-def get_cached_conversion(
-    model_directory: Path, name: str, convert: Callable[[Path], None]
-) -> Path:
+def get_cached_conversion(bundle: Bundle) -> Path:
     """Return the directory of the converted model, converting the model on first use.
 
-    It is stored in the model directory, or in the user's cache if that is not writable. Other
-    conversions in the model directory are outdated and are removed.
-
-    Args:
-        model_directory: Directory of the model.
-        name: Name of the conversion; see `compute_conversion_key`.
-        convert: Writes the converted model to the given directory.
+    The bundle must have been loaded from a model directory. The conversion is stored there, or in
+    the user's cache if that is not writable. Other conversions in the model directory are outdated
+    and are removed.
 
     Raises:
         CacheNotWritableError: If no cache directory is writable.
     """
+    assert bundle.directory is not None
+    # `config.json` contains the checksums of all files of the model.
+    key = f"{CONVERTER_VERSION} {bundle.config_checksum}"
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
     caches = [
         directory / CACHE_DIRECTORY_NAME
-        for directory in (model_directory, find_user_cache_directory())
+        for directory in (bundle.directory, find_user_cache_directory())
         if directory
     ]
     for cache in caches:
@@ -247,7 +278,7 @@ def get_cached_conversion(
     reasons = []
     for cache in caches:
         try:
-            path = _convert_atomically(cache, name, convert)
+            path = _convert_atomically(bundle, cache / name)
         except OSError as error:
             reasons.append(f"{cache} ({error.strerror or error})")
             continue
@@ -273,12 +304,12 @@ def _remove_others(cache: Path, name: str) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _convert_atomically(cache: Path, name: str, convert: Callable[[Path], None]) -> Path:
+def _convert_atomically(bundle: Bundle, path: Path) -> Path:
     """Convert into a temporary directory and rename it when it is complete."""
     try:
-        with atomic_directory(cache / name) as directory:
-            convert(directory)
+        with atomic_directory(path) as directory:
+            write_ctranslate2_model(bundle, directory)
     except OSError:
-        if not (cache / name).is_dir():  # otherwise another process has converted the model
+        if not path.is_dir():  # otherwise another process has converted the model
             raise
-    return cache / name
+    return path

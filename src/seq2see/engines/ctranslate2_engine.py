@@ -1,10 +1,10 @@
 """The CTranslate2 engine: fast search on CPUs with a converted model.
 
-It runs only searches that give the same result as the torch engine. `unsupported_reason` rejects
-all other searches before they start; nothing is approximated. One difference shows only in the
-result: CTranslate2 may emit the start token or padding, which the torch engine never does. The
-engine then returns no hypotheses for the sentence, and `FallbackEngine` searches it again with
-torch. A trained model gives these tokens too little probability to displace other hypotheses.
+It runs only searches that give the same result as the torch engine; `FallbackEngine` searches all
+others with torch, and nothing is approximated. The supported settings are listed below; a setting
+that is not listed must have its default value. One difference shows only in the result: CTranslate2
+may emit the start token or padding, which the torch engine never does. A trained model gives these
+tokens too little probability to displace other hypotheses.
 
 int8 is used only after a check, because its sums saturate on some CPUs, which ruins translations
 without an error. A few probe sentences, which training writes to the model directory, are
@@ -13,25 +13,28 @@ translated on the current CPU with int8 and float32 and must be similar.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import platform
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from seq2see.bundle import Bundle
 from seq2see.engine_names import Precision
 from seq2see.engines import ctranslate2_conversion
-from seq2see.engines.base import BatchResult, ProcessorFactory, TokenIds
-from seq2see.engines.batching import add_special_tokens, batch_by_length
-from seq2see.errors import InputError
+from seq2see.engines.base import BatchResult
+from seq2see.engines.batching import batch_by_length
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 
+CPU: torch.device = torch.device("cpu")
 PROBE_FILE = "probes.txt"
 """Name of the file in the model directory with source sentences, one per line."""
 MIN_INT8_CHRF = 80.0
@@ -44,6 +47,28 @@ MAX_BATCH_TOKENS = 2048
 QUEUED_BATCHES_PER_THREAD = 4
 """Batches of one call that run or wait, per thread. CTranslate2 processes its queue in order and
 cannot remove batches from it, so more would delay other callers."""
+
+SUPPORTED_SEARCH_SETTINGS = frozenset(
+    {"beam_size", "n_best", "length_penalty", "stop_rule"}
+    | {"length.max_ratio", "length.max_extra", "length.max_length"}
+)
+"""Settings of a search that may have any value; of `stop_rule`, see `unsupported_reason`."""
+UNSUPPORTED_SEARCH_SETTINGS: Mapping[str, str] = {
+    "sampling": "its random samples are different",
+    **dict.fromkeys(
+        ("num_beam_groups", "diversity_penalty"), "it does not support diverse beam search"
+    ),
+    "coverage_penalty": "its coverage penalty is defined differently",
+    **dict.fromkeys(
+        ("repetition_penalty", "no_repeat_ngram_size"),
+        "its scores would include the penalty for repetition",
+    ),
+    "length.min_ratio": ("its scores would be renormalized where a minimum length forbids tokens"),
+}
+"""Why a setting of a search must have its default value."""
+SUPPORTED_INPUT_FIELDS = frozenset({"source_ids", "line_number"})
+"""Fields of `SentenceSearchInput` that may have any value."""
+UNSUPPORTED_INPUT_REASON = "it does not support prefix, forbidden phrases or glossary"
 
 ProbeTranslator = Callable[[list[str]], list[str]]
 PieceSequence = Sequence[str]
@@ -115,12 +140,16 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def find_ctranslate2_import_problem() -> str | None:
-    """Return why CTranslate2 cannot be imported, or None."""
+def find_ctranslate2_device_problem(device: torch.device = CPU) -> str | None:
+    """Return why CTranslate2 cannot be imported or cannot use a device, or None."""
     try:
-        import ctranslate2  # type: ignore[import-untyped] # noqa: F401, PLC0415
+        import ctranslate2  # type: ignore[import-untyped] # noqa: PLC0415
     except ImportError:
         return "it is not installed: pip install 'seq2see[fast]'"
+    try:
+        ctranslate2.get_supported_compute_types(device.type, device.index or 0)
+    except (RuntimeError, ValueError) as error:
+        return f"it cannot use the device {device}: {error}"
     return None
 
 
@@ -131,7 +160,7 @@ class CTranslate2Engine:
         bundle: The model that was converted.
         directory: Directory of the converted model.
         precision: Number format of the weights, float32 or int8.
-        device: Device of CTranslate2.
+        device: A CPU or a CUDA device.
         threads: Number of batches that are translated in parallel, with one thread each.
         max_batch_tokens: Maximum number of source tokens per batch.
         max_batch_size: Maximum number of sentences per batch. By default there is no limit.
@@ -145,7 +174,7 @@ class CTranslate2Engine:
         directory: Path,
         *,
         precision: Precision = "float32",
-        device: str = "cpu",
+        device: torch.device = CPU,
         threads: int = 1,
         max_batch_tokens: int = MAX_BATCH_TOKENS,
         max_batch_size: int | None = None,
@@ -157,13 +186,16 @@ class CTranslate2Engine:
         self.directory = directory
         self.precision = precision
         self._pad_id = bundle.config.pad_id
-        self._max_positions = ctranslate2_conversion.get_ctranslate2_max_positions(bundle.config)
+        self._max_positions = (
+            bundle.config.max_positions or ctranslate2_conversion.DEFAULT_MAX_POSITIONS
+        )
         self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
         self._max_queued_batches = QUEUED_BATCHES_PER_THREAD * threads
         self.model = ctranslate2.Translator(
             str(directory),
-            device=device,
+            device=device.type,
+            device_index=device.index or 0,
             compute_type=precision,
             inter_threads=threads,  # several threads in one search would wait for each other
             intra_threads=1,
@@ -171,86 +203,65 @@ class CTranslate2Engine:
         )
 
     @classmethod
-    def from_bundle(
-        cls, bundle: Bundle, model_directory: Path, config_json: bytes, **settings: Any
-    ) -> CTranslate2Engine:
-        """Return the engine of a model directory. The model is converted on first use.
+    def from_bundle(cls, bundle: Bundle, **settings: Any) -> CTranslate2Engine:
+        """Return the engine of a bundle that was loaded from a model directory.
 
-        `config_json` is the content of its `config.json`, which identifies the conversion.
-        `settings` are keyword arguments of the constructor.
+        The model is converted on first use. `settings` are keyword arguments of the constructor.
         """
-        name = ctranslate2_conversion.compute_conversion_key(
-            config_json, ctranslate2_conversion.CONVERTER_VERSION
-        )
-        directory = ctranslate2_conversion.get_cached_conversion(
-            model_directory,
-            name,
-            lambda path: ctranslate2_conversion.write_ctranslate2_model(bundle, path),
-        )
-        return cls(bundle, directory, **settings)
+        return cls(bundle, ctranslate2_conversion.get_cached_conversion(bundle), **settings)
 
-    def unsupported_reason(
-        self, config: SearchConfig, search_input: SentenceSearchInput | None = None
-    ) -> str | None:
-        """Return why a search would differ from the torch engine, or None."""
-        return next(self._unsupported_reasons(config, search_input), None)
-
-    def _unsupported_reasons(
-        self, config: SearchConfig, search_input: SentenceSearchInput | None
-    ) -> Iterator[str]:
-        if config.sampling:
-            yield "its random samples are different"
-        if config.num_beam_groups > 1:
-            yield "it does not support diverse beam search"
-        if config.coverage_penalty:
-            yield "its coverage penalty is defined differently"
-        if config.repetition_penalty > 1 or config.no_repeat_ngram_size:
-            yield "its scores would include the penalty for repetition"
-        if config.length.min_ratio:
-            yield "its scores would be renormalized where a minimum length forbids tokens"
+    def unsupported_reason(self, config: SearchConfig) -> str | None:
+        """Return why searches with this config would differ from the torch engine, or None."""
+        for setting, value, default in ctranslate2_conversion.flatten_settings(config):
+            if setting not in SUPPORTED_SEARCH_SETTINGS and value != default:
+                return UNSUPPORTED_SEARCH_SETTINGS.get(setting, f"it does not support `{setting}`")
         is_exact = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
         if config.stop_rule != "beam_full" and not is_exact:
-            yield "its search stops when the beam is full, not by the stop rule `exact`"
-        if search_input is None:
-            return
-        if search_input.prefix or search_input.forbidden or search_input.required:
-            yield "it does not support prefix, forbidden phrases or glossary"
+            return "its search stops when the beam is full, not by the stop rule `exact`"
+        return None
+
+    def unsupported_input_reason(
+        self, search_input: SentenceSearchInput, config: SearchConfig
+    ) -> str | None:
+        """Return why the search for one sentence would differ from the torch engine, or None."""
+        for field in dataclasses.fields(search_input):
+            is_set = getattr(search_input, field.name) != field.default
+            if is_set and field.name not in SUPPORTED_INPUT_FIELDS:
+                return UNSUPPORTED_INPUT_REASON
         max_length = search_input.max_target_length(config.length)
-        if max(search_input.source_length, max_length) > self._max_positions:
-            yield f"it supports at most {self._max_positions} positions"
+        if max(len(search_input.source_ids), max_length) > self._max_positions:
+            return f"it supports at most {self._max_positions} positions"
+        return None
 
     def search(
-        self,
-        source_ids: Sequence[TokenIds],
-        inputs: Sequence[SentenceSearchInput],
-        config: SearchConfig,
-        processor_factory: ProcessorFactory | None = None,  # noqa: ARG002  # for constraints only
+        self, inputs: Sequence[SentenceSearchInput], config: SearchConfig
     ) -> Iterator[BatchResult]:
         """Search for translations, and yield the result of each batch.
 
-        A sentence has no hypotheses if CTranslate2 emitted the start token or padding.
-
-        Raises:
-            InputError: If `unsupported_reason` returns a reason for one of the inputs.
+        There is no result for sentences that must be searched with torch: those for which
+        `unsupported_reason` or `unsupported_input_reason` returns a reason, and those for which
+        CTranslate2 emitted the start token or padding.
         """
-        for search_input in inputs:
-            if reason := self.unsupported_reason(config, search_input):
-                raise InputError(f"ctranslate2 does not support this search: {reason}")
-        limits = [search_input.max_target_length(config.length) for search_input in inputs]
-        rows = [
-            [self._source_pieces[i] for i in add_special_tokens(ids, self.special_tokens)]
-            for ids in source_ids
+        if self.unsupported_reason(config):
+            return
+        supported = [
+            index
+            for index, search_input in enumerate(inputs)
+            if not self.unsupported_input_reason(search_input, config)
         ]
+        limits = [search_input.max_target_length(config.length) for search_input in inputs]
+        rows = [[self._source_pieces[i] for i in each.source_ids] for each in inputs]
         # Without a length penalty, requesting all hypotheses would change when the search stops.
         same_limit_only = config.beam_size > 1 and not config.length_penalty
-        yield from self._search(rows, limits, config, same_limit_only)
+        batches = self._make_batches(rows, limits, supported, same_limit_only)
+        yield from self._search(rows, limits, batches, config)
 
     def _search(
         self,
         rows: Sequence[PieceSequence],
         limits: Sequence[int],
+        batches: Iterator[list[int]],
         config: SearchConfig,
-        same_limit_only: bool,
     ) -> Iterator[BatchResult]:
         """Yield the results of all batches.
 
@@ -263,7 +274,6 @@ class CTranslate2Engine:
             max_limit = max(limits[index] for index in batch)
             return batch, self._start_batch([rows[index] for index in batch], max_limit, config)
 
-        batches = self._make_batches(rows, limits, range(len(rows)), same_limit_only)
         retries: deque[list[int]] = deque()
         running: deque[tuple[list[int], list[Any]]] = deque()
         while True:
@@ -292,9 +302,7 @@ class CTranslate2Engine:
             hypotheses = result.hypotheses  # the property builds a new list on each access
             if limits[index] < max_limit and max(map(len, hypotheses)) >= limits[index]:
                 exceeded.append(index)
-            elif self._has_suppressed_token(hypotheses):
-                complete[index] = []
-            else:
+            elif not self._has_suppressed_token(hypotheses):
                 scored = islice(zip(hypotheses, result.scores, strict=True), config.n_best)
                 complete[index] = [
                     self._build_hypothesis(*each, config.length_penalty) for each in scored

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import get_args
 
@@ -22,13 +21,17 @@ from seq2see.engines.base import (
     TokenIds,
     resolve_search_config,
 )
-from seq2see.engines.batching import add_special_tokens, collect_in_order
+from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
-from seq2see.engines.ctranslate2_engine import CTranslate2Engine
+from seq2see.engines.ctranslate2_engine import (
+    CPU,
+    UNSUPPORTED_INPUT_REASON,
+    CTranslate2Engine,
+)
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
-from seq2see.search import SearchConfig, SentenceSearchInput, StopRule
+from seq2see.search import SearchConfig, SearchObserver, SentenceSearchInput, StopRule
 
 STOP_RULE_NOTE = "stop_rule"
 """Key of the stop rule in `provenance.notes` of a model."""
@@ -84,60 +87,46 @@ class FallbackEngine:
 
     def search(
         self,
-        source_ids: Sequence[TokenIds],
         inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
+        observer: SearchObserver | None = None,
     ) -> Iterator[BatchResult]:
         """Search with CTranslate2, then with torch for the sentences that are left.
-
-        These are sentences that CTranslate2 does not support, and those for which it returned no
-        hypotheses.
 
         Raises:
             ConfigError: If CTranslate2 is required and does not support the search.
         """
         config = self.resolve_config(config)
-        supported = self._find_supported(inputs, config, processor_factory)
-        remaining = set(range(len(inputs)))
-        selected = [source_ids[i] for i in supported], [inputs[i] for i in supported]
-        for batch in self.ctranslate2_engine.search(*selected, config):
-            complete = {supported[i]: found for i, found in zip(*batch, strict=True) if found}
-            remaining.difference_update(complete)
-            yield BatchResult([*complete], [*complete.values()])
+        if self._requires_ctranslate2:
+            self._check_supported(inputs, config, processor_factory)
+        remaining = dict.fromkeys(range(len(inputs)))
+        for batch in self.ctranslate2_engine.search(inputs, config):
+            for index in batch.indices:
+                del remaining[index]
+            yield batch
         if remaining:
-            rest = sorted(remaining)
-            selected = [source_ids[i] for i in rest], [inputs[i] for i in rest]
-            batches = self.torch_engine.search(*selected, config, processor_factory)
+            rest = list(remaining)
+            batches = self.torch_engine.search(
+                [inputs[i] for i in rest], config, processor_factory, observer
+            )
             for indices, hypotheses in batches:
                 yield BatchResult([rest[i] for i in indices], hypotheses)
 
-    def _find_supported(
+    def _check_supported(
         self,
         inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None,
-    ) -> list[int]:
-        """Return the indices of the inputs to search with CTranslate2."""
-        if self._requires_ctranslate2:
-            self._check_supported(config, processor_factory)
-            return list(range(len(inputs)))
-        if self.ctranslate2_engine.unsupported_reason(config):
-            return []
-        return [
-            i
-            for i, search_input in enumerate(inputs)
-            if not self.ctranslate2_engine.unsupported_reason(config, search_input)
-        ]
-
-    def _check_supported(
-        self, config: SearchConfig, processor_factory: ProcessorFactory | None
     ) -> None:
         """Raise a ConfigError before the first sentence if CTranslate2 lacks a feature."""
-        reason = self.ctranslate2_engine.unsupported_reason(config)
-        if processor_factory is not None:
-            reason = "it does not support prefix, forbidden phrases or glossary"
-        if reason:
+        engine = self.ctranslate2_engine
+        reasons = [
+            engine.unsupported_reason(config),
+            UNSUPPORTED_INPUT_REASON if processor_factory else None,
+            *(engine.unsupported_input_reason(each, config) for each in inputs),
+        ]
+        if reason := next(filter(None, reasons), None):
             raise ConfigError(
                 Problem("engine", f"must be auto or torch, not ctranslate2: {reason}")
             )
@@ -159,8 +148,6 @@ class EngineWithNotes:
 
 def load_engine(
     bundle: Bundle,
-    directory: Path,
-    config_json: bytes,
     *,
     engine: EngineName,
     device: str,
@@ -171,9 +158,7 @@ def load_engine(
     """Return the engine for a model.
 
     Args:
-        bundle: The model.
-        directory: Directory of the model, where the converted model is cached.
-        config_json: Content of its `config.json`, which identifies the conversion.
+        bundle: The model, loaded from its directory.
         engine: Inference backend; `auto` is CTranslate2 where it gives the same result, else torch.
         device: Device of the model; `auto` is cuda if available, else cpu.
         threads: Number of CPU threads, for the whole process. None: all available cores.
@@ -185,7 +170,7 @@ def load_engine(
         InputError: If CTranslate2 is required but cannot run the model.
     """
     _check_arguments(engine, precision, threads)
-    device = _resolve_device(device)
+    torch_device = _resolve_device(device)
     if threads is not None:
         torch.set_num_threads(threads)  # torch has one setting for the whole process
     num_threads = resolve_threads(threads)
@@ -195,20 +180,18 @@ def load_engine(
                 "engine", "must be auto or torch, not ctranslate2: it does not support ensembles"
             )
         )
-    if ensemble or engine == "torch" or (engine == "auto" and device != "cpu"):
-        return EngineWithNotes(load_torch_engine(bundle, device, num_threads, ensemble))
+    if ensemble or engine == "torch" or (engine == "auto" and torch_device.type != "cpu"):
+        return EngineWithNotes(load_torch_engine(bundle, torch_device, num_threads, ensemble))
     requires_ctranslate2 = engine == "ctranslate2"
-    reason = find_ctranslate2_problem(bundle)
+    reason = find_ctranslate2_problem(bundle, torch_device)
     if reason is None:
         try:
-            fast, notes = _load_ctranslate2(
-                bundle, directory, config_json, precision, device, num_threads
-            )
+            fast, notes = _load_ctranslate2(bundle, precision, torch_device, num_threads)
         except CacheNotWritableError as error:
             reason = str(error)
     if reason and requires_ctranslate2:
         raise InputError(f"ctranslate2 cannot run this model: {reason}")
-    load_torch = partial(load_torch_engine, bundle, device, num_threads)
+    load_torch = partial(load_torch_engine, bundle, torch_device, num_threads)
     if reason:
         return EngineWithNotes(load_torch(), (f"ctranslate2 is not used: {reason}",))
     stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
@@ -222,7 +205,7 @@ def load_engine(
 
 
 def load_torch_engine(
-    bundle: Bundle, device: str = "cpu", threads: int = 1, ensemble: Sequence[Bundle] = ()
+    bundle: Bundle, device: torch.device = CPU, threads: int = 1, ensemble: Sequence[Bundle] = ()
 ) -> TorchEngine:
     """Return a torch engine with the model of a bundle. On other devices than a CPU it uses one
     thread.
@@ -238,7 +221,7 @@ def load_torch_engine(
         bundle.special_tokens,
         read_alignment_config(bundle),
         read_default_stop_rule(bundle) if not ensemble else "exact",
-        threads=threads if device == "cpu" else 1,
+        threads=threads if device.type == "cpu" else 1,
         ensemble=[other.build_model().to(device) for other in ensemble],
     )
 
@@ -270,36 +253,29 @@ def read_default_stop_rule(bundle: Bundle) -> StopRule:
     return "beam_full" if bundle.provenance.notes.get(STOP_RULE_NOTE) == "beam_full" else "exact"
 
 
-def find_ctranslate2_problem(bundle: Bundle) -> str | None:
-    """Return why CTranslate2 cannot run a model on this machine, or None."""
-    return ctranslate2_engine.find_ctranslate2_import_problem() or next(
+def find_ctranslate2_problem(bundle: Bundle, device: torch.device = CPU) -> str | None:
+    """Return why CTranslate2 cannot run a model on a device of this machine, or None."""
+    return ctranslate2_engine.find_ctranslate2_device_problem(device) or next(
         ctranslate2_conversion.find_ctranslate2_unsupported_features(bundle.config), None
     )
 
 
 def _load_ctranslate2(
-    bundle: Bundle,
-    directory: Path,
-    config_json: bytes,
-    precision: Precision,
-    device: str,
-    threads: int,
+    bundle: Bundle, precision: Precision, device: torch.device, threads: int
 ) -> tuple[CTranslate2Engine, tuple[str, ...]]:
     """Return the engine, in float32 if int8 is requested but fails its check, and notes."""
-
-    def load(precision: Precision) -> CTranslate2Engine:
-        return CTranslate2Engine.from_bundle(
-            bundle, directory, config_json, precision=precision, device=device, threads=threads
-        )
-
-    float32 = load("float32")
+    load = partial(CTranslate2Engine.from_bundle, bundle, device=device, threads=threads)
+    float32 = load(precision="float32")
     if precision == "float32":
         return float32, ()
-    int8 = load("int8")
+    int8 = load(precision="int8")
+    assert bundle.directory is not None
     translators = [
         _build_probe_translator(engine, bundle.config.max_positions) for engine in (float32, int8)
     ]
-    reason = ctranslate2_engine.int8_quality_problem(directory, float32.directory, *translators)
+    reason = ctranslate2_engine.int8_quality_problem(
+        bundle.directory, float32.directory, *translators
+    )
     return (float32, (f"int8 is not used: {reason}",)) if reason else (int8, ())
 
 
@@ -311,36 +287,31 @@ def _build_probe_translator(
     config = resolve_search_config(SearchConfig(beam_size=1), "beam_full", max_positions)
 
     def translate(lines: list[str]) -> list[str]:
-        source_ids = tokenizers.source.encode_batch(lines)
         inputs = [
-            SentenceSearchInput(len(add_special_tokens(ids, engine.special_tokens)))
-            for ids in source_ids
+            SentenceSearchInput(add_special_tokens(ids, engine.special_tokens))
+            for ids in tokenizers.source.encode_batch(lines)
         ]
-        supported = [
-            i for i, each in enumerate(inputs) if not engine.unsupported_reason(config, each)
-        ]
-        selected = [source_ids[i] for i in supported], [inputs[i] for i in supported]
-        results = collect_in_order(engine.search(*selected, config))
         texts = [""] * len(lines)
-        for i, hypotheses in zip(supported, results, strict=True):
-            if hypotheses:
+        for indices, results in engine.search(inputs, config):
+            for i, hypotheses in zip(indices, results, strict=True):
                 texts[i] = tokenizers.target.decode(hypotheses[0].tokens_without_eos)
         return texts
 
     return translate
 
 
-def _resolve_device(name: str) -> str:
+def _resolve_device(name: str) -> torch.device:
+    """Return the device. Raises ConfigError if it is not available."""
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        torch.empty(0, device=name)
-    except (AssertionError, RuntimeError):  # torch raises either of them
+        torch.zeros(1, device=name).item()  # the device `meta` has no values
+    except (AssertionError, ImportError, RuntimeError):  # torch raises each of them
         available = ", ".join(_available_devices())
         raise ConfigError(
             Problem("device", f"must be available here ({available}), but is {name} instead")
         ) from None
-    return name
+    return torch.device(name)
 
 
 def _available_devices() -> Iterator[str]:

@@ -170,7 +170,7 @@ class TorchEngine:
         self.stop_rule: StopRule = stop_rule
         self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
-        self._thread_pool = TorchThreadPool(threads)
+        self.thread_pool = TorchThreadPool(threads)
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
         """Return the config with the default stop rule, limited to the positions of the models.
@@ -183,7 +183,6 @@ class TorchEngine:
 
     def search(
         self,
-        source_ids: Sequence[TokenIds],
         inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
@@ -196,15 +195,14 @@ class TorchEngine:
         batches; to observe one sentence, search for it alone.
         """
         config = self.resolve_config(config)
-        rows = [add_special_tokens(ids, self.special_tokens) for ids in source_ids]
-        num_hypotheses = len(rows) * config.searches_per_input * config.beams_per_search
+        num_hypotheses = len(inputs) * config.searches_per_input * config.beams_per_search
         outputs = [choose_output_projection(model.output, num_hypotheses) for model in self.models]
 
         @torch.inference_mode()  # applies to the current thread only
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
             batch = [inputs[index] for index in indices]
             return search(
-                self._build_decoder([rows[index] for index in indices], config, outputs),
+                self.build_decoder([each.source_ids for each in batch], config, outputs),
                 batch,
                 config,
                 bos=self.special_tokens.decoder_start_id,
@@ -215,14 +213,14 @@ class TorchEngine:
                 device=self.device,
             )
 
-        batches = self._make_batches([*map(len, rows)], config)
+        batches = self._make_batches([len(each.source_ids) for each in inputs], config)
         with self._evaluation_mode():
-            yield from map(BatchResult, batches, self._thread_pool.map(search_batch, batches))
+            yield from map(BatchResult, batches, self.thread_pool.map(search_batch, batches))
 
     def _make_batches(self, lengths: Sequence[int], config: SearchConfig) -> list[list[int]]:
         """Return the indices of each batch. Few sentences are divided among the threads."""
         hypotheses = config.searches_per_input * config.beams_per_search
-        threads = self._thread_pool.num_threads
+        threads = self.thread_pool.num_threads
         share = max(lengths, default=0) * -(-len(lengths) // threads) * hypotheses
         max_tokens = min(self._max_batch_tokens, max(MIN_BATCH_TOKENS, share)) // hypotheses
         step_cost = STEP_COST_TOKENS // hypotheses
@@ -246,7 +244,7 @@ class TorchEngine:
         with self._evaluation_mode():
             for indices in batch_by_length(lengths, SCORING_BATCH_TOKENS, self._max_batch_size):
                 batch = [pairs[index] for index in indices]
-                scores = self._thread_pool.run_in_caller(score_batch, batch)
+                scores = self.thread_pool.run_in_caller(score_batch, batch)
                 for index, target_scores in zip(indices, scores, strict=True):
                     results[index] = target_scores
         return results
@@ -273,12 +271,13 @@ class TorchEngine:
                 weights_ES = recorder.weights_RTS[row, :num_tokens, : len(source)].cpu()
             yield TargetScores(tuple(log_probs_BT[row, :num_tokens].tolist()), weights_ES)
 
-    def _build_decoder(
+    def build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
         outputs: Sequence[LogProbabilityProjection],
     ) -> IncrementalDecoder:
+        """Return the decoder of a batch; a subclass may replace it."""
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
         needs_attention = config.coverage_penalty > 0
         decoders = [

@@ -294,7 +294,7 @@ class ExplainedModel:
         source_BS = self.build_source_BS(ids)
         (hypotheses,) = search(
             self._build_decoder(source_BS, config, recorder),
-            [SentenceSearchInput(source_BS.size(1), prefix=tuple(prefix))],
+            [SentenceSearchInput(source_BS[0].tolist(), prefix=tuple(prefix))],
             config,
             bos=self.special_tokens.decoder_start_id,
             eos=self.special_tokens.target_eos_id,

@@ -193,7 +193,7 @@ def _complete_words(
     limits = LengthConfig(max_ratio=0.0, max_extra=max_length, max_length=max_length)
     results = search(
         TorchDecoder(explained.model, source_BS),
-        [SentenceSearchInput(len(source), prefix=prefix) for prefix in prefixes],
+        [SentenceSearchInput(source, prefix=prefix) for prefix in prefixes],
         SearchConfig(beam_size=1, length=limits),
         bos=trace.start_token.id,
         eos=explained.special_tokens.target_eos_id,

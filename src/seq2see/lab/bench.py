@@ -37,7 +37,7 @@ from seq2see.keyed_random import mix_seeds
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import SearchConfig, SentenceSearchInput
-from seq2see.text import PAD_ID, PackedIds
+from seq2see.text import EOS_ID, PAD_ID, PackedIds
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
@@ -349,8 +349,8 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
 def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
     """Return the share of sources for which greedy search finds the very target."""
     sources = [source for source, _ in held_out]
-    lines = [SentenceSearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
-    found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
+    lines = [SentenceSearchInput([*source, EOS_ID], line) for line, source in enumerate(sources)]
+    found = collect_in_order(TorchEngine(model).search(lines, SearchConfig(beam_size=1)))
     right = [
         list(f[0].tokens_without_eos) == target
         for f, (_, target) in zip(found, held_out, strict=True)

@@ -107,7 +107,9 @@ class BeamSearch:
         self.suppressed_ids = torch.tensor(sorted(suppressed_ids), dtype=torch.long, device=device)
         max_lengths = [each.max_target_length(config.length) for each in inputs]
         self.max_lengths_S = torch.tensor(max_lengths, device=device)
-        self.source_lengths_S = torch.tensor([each.source_length for each in inputs], device=device)
+        self.source_lengths_S = torch.tensor(
+            [len(each.source_ids) for each in inputs], device=device
+        )
         allocation = _build_allocation(inputs, self.max_lengths_S, config, eos)
         self.selector = _build_selector(inputs, config, allocation)
         self.stopping_criterion = _build_stopping_criterion(config)
@@ -303,7 +305,7 @@ def _build_processors(
         yield NoRepeatNgram(config.no_repeat_ngram_size)
     if config.repetition_penalty > 1:
         yield RepetitionPenalty(config.repetition_penalty)
-    min_lengths = [each.min_target_length(config.length) for each in inputs]
+    min_lengths = [config.length.min_target_length(len(each.source_ids)) for each in inputs]
     if max(min_lengths) > 1:
         yield MinLength(torch.tensor(min_lengths, device=device), eos)
     if allocation:

@@ -142,8 +142,8 @@ Phrase = tuple[int, ...]
 class SentenceSearchInput:
     """One sentence to translate, with the constraints on its translation."""
 
-    source_length: int
-    """Number of tokens of the source with its special tokens."""
+    source_ids: Sequence[int]
+    """Ids of the source with its special tokens."""
     line_number: int = 0
     """Sampling depends on the seed and this number."""
     prefix: Phrase = ()
@@ -157,11 +157,7 @@ class SentenceSearchInput:
 
     def max_target_length(self, length: LengthConfig) -> int:
         """Return the maximum length of the translation, which is longer than the prefix."""
-        return max(length.max_target_length(self.source_length), len(self.prefix) + 1)
-
-    def min_target_length(self, length: LengthConfig) -> int:
-        """Return the minimum length of the translation."""
-        return length.min_target_length(self.source_length)
+        return max(length.max_target_length(len(self.source_ids)), len(self.prefix) + 1)
 
 
 def check_search_inputs(inputs: Sequence[SentenceSearchInput], special_ids: frozenset[int]) -> None:

@@ -16,7 +16,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
 from seq2see.explain.tracing import explain, wrap_model_for_explaining
-from seq2see.search import SearchConfig, SentenceSearchInput
+from seq2see.search import SearchConfig, SearchObserver, SentenceSearchInput
 from seq2see.search.observer import StepRecord
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import BadRequest, EngineError, ServiceError, TooManyTokens
@@ -219,13 +219,14 @@ class _ObservedEngine:
 
     def search(
         self,
-        source_ids: Sequence[TokenIds],
         inputs: Sequence[SentenceSearchInput],
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
+        observer: SearchObserver | None = None,
     ) -> Iterator[BatchResult]:
         """Search with this object as the observer."""
-        return self._engine.search(source_ids, inputs, config, processor_factory, self)
+        assert observer is None
+        return self._engine.search(inputs, config, processor_factory, self)
 
     def score_targets(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], *, attention: bool = False

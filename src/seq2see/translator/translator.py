@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
-from seq2see.bundle import Bundle, files
+from seq2see.bundle import Bundle
 from seq2see.cpu import resolve_threads
 from seq2see.engine_names import EngineName, Precision
 from seq2see.engines.base import BatchResult, Engine
@@ -233,11 +233,10 @@ class Translator:
     def _build_requests(
         self, lines: Sequence[SegmentedLine], first_line: int
     ) -> Iterator[SegmentRequest]:
-        num_special_tokens = len(add_special_tokens([], self.engine.special_tokens))
         for number, line in enumerate(lines, first_line):
             for index, segment in enumerate(line.segments):
-                length = len(segment.ids) + num_special_tokens
-                search_input = SentenceSearchInput(length, number + index * SENTENCE_STRIDE)
+                source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
+                search_input = SentenceSearchInput(source_ids, number + index * SENTENCE_STRIDE)
                 yield SegmentRequest(segment, search_input, is_first=index == 0)
 
     def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
@@ -251,10 +250,9 @@ class Translator:
         options: TranslationOptions,
         constraints: LexicalConstraints | None,
     ) -> Iterator[BatchResult]:
-        source_ids = [request.segment.ids for request in requests]
         inputs = [request.search_input for request in requests]
         if constraints is None:
-            yield from self.engine.search(source_ids, inputs, options.search)
+            yield from self.engine.search(inputs, options.search)
             return
         inputs = [
             constraints.constrain_input(
@@ -262,12 +260,11 @@ class Translator:
             )
             for request in requests
         ]
-        hypotheses = self._search_with_constraints(source_ids, inputs, options, constraints)
+        hypotheses = self._search_with_constraints(inputs, options, constraints)
         yield BatchResult(range(len(requests)), hypotheses)
 
     def _search_with_constraints(
         self,
-        source_ids: Sequence[Sequence[int]],
         inputs: list[SentenceSearchInput],
         options: TranslationOptions,
         constraints: LexicalConstraints,
@@ -277,11 +274,11 @@ class Translator:
         The pieces of the phrase are forbidden in the next search. Forbidding its usual pieces from
         the start would also forbid longer words that begin with them.
         """
-        results: list[list[Hypothesis]] = [[] for _ in source_ids]
-        indices = list(range(len(source_ids)))
+        results: list[list[Hypothesis]] = [[] for _ in inputs]
+        indices = list(range(len(inputs)))
         for _ in range(MAX_FORBIDDEN_SEARCHES):
-            selected = [source_ids[i] for i in indices], [inputs[i] for i in indices]
-            batches = self.engine.search(*selected, options.search, constraints.build_processors)
+            selected = [inputs[i] for i in indices]
+            batches = self.engine.search(selected, options.search, constraints.build_processors)
             retries = []
             for index, hypotheses in zip(indices, collect_in_order(batches), strict=True):
                 results[index] = hypotheses
@@ -330,12 +327,10 @@ def load(
     directories = [Path(path)] if isinstance(path, str | Path) else [*map(Path, path)]
     if not directories:
         raise InputError("`path` must have at least one model directory, but has none")
-    bundle, config_json = _load_with_config(directories[0])
+    bundle = Bundle.load(directories[0])
     ensemble = [Bundle.load(directory) for directory in directories[1:]]
     loaded = load_engine(
         bundle,
-        directories[0],
-        config_json,
         engine=engine,
         device=device,
         threads=threads,
@@ -360,12 +355,3 @@ def _length_limits(bundle: Bundle) -> Iterator[int]:
         yield bundle.max_length
     if bundle.config.max_positions is not None:
         yield bundle.config.max_positions - len(add_special_tokens([], bundle.special_tokens))
-
-
-def _load_with_config(directory: Path) -> tuple[Bundle, bytes]:
-    """Return a bundle and its `config.json`; retry if the model is replaced in the meantime."""
-    while True:
-        config_json = files.read_config_bytes(directory)
-        bundle = Bundle.load(directory)
-        if config_json == files.read_config_bytes(directory):
-            return bundle, config_json

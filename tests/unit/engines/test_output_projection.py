@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2see.engines.batching import collect_in_order
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.torch_decoder import (
     MIN_ROWS_TO_PACK,
     PackedOutputProjection,
@@ -39,8 +39,10 @@ def model() -> Transformer:
 
 def searched(net: Transformer, count: int) -> list[list[Hypothesis]]:
     sentences: Sequence[Sequence[int]] = [[5 + i % 30, 6, 7 + i % 20] for i in range(count)]
-    sources = [SentenceSearchInput(len(sentence) + 1, i) for i, sentence in enumerate(sentences)]
-    return collect_in_order(TorchEngine(net).search(sentences, sources, GREEDY))
+    inputs = [
+        SentenceSearchInput(add_special_tokens(sentence), i) for i, sentence in enumerate(sentences)
+    ]
+    return collect_in_order(TorchEngine(net).search(inputs, GREEDY))
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -99,7 +99,7 @@ def run(table: dict[int, list[float]], num_inputs: int = 1, **settings: Any) -> 
     decoder = TableDecoder(num_inputs, table)
     results = search(
         decoder,
-        [SentenceSearchInput(3)] * num_inputs,
+        [SentenceSearchInput([2] * 3)] * num_inputs,
         SearchConfig(**settings),
         bos=BOS,
         eos=EOS,
@@ -484,7 +484,7 @@ def test_incomplete_candidates_are_masked_in_last_step(
 
 def test_feasible_required_phrases() -> None:
     search_input = SentenceSearchInput(
-        3, prefix=(9,), required=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),)
+        [2] * 3, prefix=(9,), required=((2, 3), (4, 5, 6), (7,), (7,), (8,)), forbidden=((8,),)
     )
     assert select_feasible_phrases(search_input, max_length=5) == ((2, 3), (7,))
     contained = [contains_phrase((9, 2, 3, 8), phrase) for phrase in search_input.required]
@@ -520,10 +520,17 @@ def test_ensemble_averages_probabilities() -> None:
 def test_ensemble_of_identical_models_equals_one_model() -> None:
     settings = SearchConfig(beam_size=2, n_best=2)
     single = search(
-        TableDecoder(2, TABLE), [SentenceSearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD
+        TableDecoder(2, TABLE),
+        [SentenceSearchInput([2] * 3)] * 2,
+        settings,
+        bos=BOS,
+        eos=EOS,
+        pad=PAD,
     )
     ensemble = EnsembleDecoder([TableDecoder(2, TABLE), TableDecoder(2, TABLE)])
-    averaged = search(ensemble, [SentenceSearchInput(3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD)
+    averaged = search(
+        ensemble, [SentenceSearchInput([2] * 3)] * 2, settings, bos=BOS, eos=EOS, pad=PAD
+    )
     assert [[h.tokens for h in hs] for hs in averaged] == [[h.tokens for h in hs] for hs in single]
     assert all(decoder.rows == 2 for decoder in ensemble.decoders)
 
@@ -539,7 +546,11 @@ class ForbidToken(StepProcessor):
 
 
 def find(**more: Any) -> list[Hypothesis]:
-    settings = {"config": SearchConfig(beam_size=2), "inputs": [SentenceSearchInput(3)], **more}
+    settings = {
+        "config": SearchConfig(beam_size=2),
+        "inputs": [SentenceSearchInput([2] * 3)],
+        **more,
+    }
     return search(TableDecoder(1, TABLE), bos=BOS, eos=EOS, pad=PAD, **settings)[0]
 
 
@@ -566,9 +577,9 @@ def test_nan_raises_input_error() -> None:
 @pytest.mark.parametrize(
     ("search_input", "message"),
     [
-        (SentenceSearchInput(3, required=((),)), "input 0 has an empty phrase"),
-        (SentenceSearchInput(3, prefix=(2, EOS)), "input 0 has the id 1 in one"),
-        (SentenceSearchInput(3, required=((PAD,),)), "input 0 has the id 0 in one"),
+        (SentenceSearchInput([2] * 3, required=((),)), "input 0 has an empty phrase"),
+        (SentenceSearchInput([2] * 3, prefix=(2, EOS)), "input 0 has the id 1 in one"),
+        (SentenceSearchInput([2] * 3, required=((PAD,),)), "input 0 has the id 0 in one"),
     ],
 )
 def test_invalid_input_raises_input_error(search_input: SentenceSearchInput, message: str) -> None:
@@ -578,7 +589,10 @@ def test_invalid_input_raises_input_error(search_input: SentenceSearchInput, mes
 
 def test_required_phrases_need_beam_search() -> None:
     with pytest.raises(InputError, match="only beam search guarantees it"):
-        find(inputs=[SentenceSearchInput(3, required=((2,),))], config=SearchConfig(sampling={}))
+        find(
+            inputs=[SentenceSearchInput([2] * 3, required=((2,),))],
+            config=SearchConfig(sampling={}),
+        )
 
 
 def test_coverage_penalty_needs_attention() -> None:
@@ -627,7 +641,7 @@ def test_length_limits_depend_on_source_length() -> None:
     length = LengthConfig(min_ratio=0.5, max_ratio=1.5, max_extra=2, max_length=20)
     assert [length.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
     assert [length.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
-    assert SentenceSearchInput(1, prefix=(2,) * 7).max_target_length(length) == 8
+    assert SentenceSearchInput([2], prefix=(2,) * 7).max_target_length(length) == 8
 
 
 def test_alignment_is_argmax_of_attention() -> None:

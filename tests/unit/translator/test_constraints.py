@@ -11,7 +11,7 @@ import pytest
 from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import BatchResult, Engine
 from seq2see.search import Hypothesis, SentenceSearchInput
-from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
+from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import TranslationOptions, Translator
 from seq2see.translator.constraints import LexicalConstraints
 
@@ -34,8 +34,8 @@ class Echo:
 
     special_tokens: StartAndEndTokenIds
 
-    def search(self, sentences: Sequence[Sequence[int]], *_: Any) -> Iterator[BatchResult]:
-        found = [[Hypothesis((*ids, EOS_ID), True, 0.0, 0.0, 0.0, ())] for ids in sentences]
+    def search(self, inputs: Sequence[SentenceSearchInput], *_: Any) -> Iterator[BatchResult]:
+        found = [[Hypothesis(tuple(each.source_ids), True, 0.0, 0.0, 0.0, ())] for each in inputs]
         yield BatchResult(range(len(found)), found)
 
 
@@ -70,7 +70,7 @@ def test_many_constraints_equal_single_constraints(
         LexicalConstraints(TranslationOptions(glossary={word: term}), tokenizers.target, language)
         for word, term in glossary.items()
     ]
-    source = SentenceSearchInput(9)
+    source = SentenceSearchInput([5] * 9)
     for sentence in LINES[::7]:
         terms = [
             term for one in alone for term in one.constrain_input(source, sentence, True).required

@@ -17,7 +17,7 @@ import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
 from seq2see.engines.base import BatchResult
-from seq2see.engines.batching import collect_in_order
+from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
@@ -150,9 +150,9 @@ class Counting:
     def __init__(self) -> None:
         self.lengths: list[int] = []
 
-    def search(self, sentences, sources, config, processors=None):  # type: ignore[no-untyped-def]
-        self.lengths += map(len, sentences)
-        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in sentences]
+    def search(self, inputs, config, processor_factory=None):  # type: ignore[no-untyped-def]
+        self.lengths += (len(each.source_ids) - 1 for each in inputs)  # without the end token
+        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in inputs]
         yield BatchResult(range(len(found)), found)
 
     def score_targets(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
@@ -269,16 +269,18 @@ def test_results_do_not_depend_on_the_batch(name: str, engine, tokenizers) -> No
     ids = tokenizers.source.encode_batch(lines)
     options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
     constraints = LexicalConstraints(options, tokenizers.target, "fr")
-    sources = [
-        constraints.constrain_input(SentenceSearchInput(len(sentence) + 1, line), text, True)
+    inputs = [
+        constraints.constrain_input(
+            SentenceSearchInput(add_special_tokens(sentence), line), text, True
+        )
         for line, (sentence, text) in enumerate(zip(ids, lines, strict=True))
     ]
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
     results = []
     for size, places in ((1, range(len(ids))), (7, range(len(ids))), (64, order)):
         sized = TorchEngine(engine.model, max_batch_size=size, threads=1 if size == 1 else 2)
-        chosen = [ids[i] for i in places], [sources[i] for i in places]
-        batches = sized.search(*chosen, options.search, constraints.build_processors)
+        chosen = [inputs[i] for i in places]
+        batches = sized.search(chosen, options.search, constraints.build_processors)
         found = collect_in_order(batches)
         results.append(dict(zip(places, found, strict=True)))
     for other in results[1:]:
@@ -307,15 +309,15 @@ def test_several_batches_equal_one_batch(translator: Translator, engine) -> None
 
 def test_first_batch_is_returned_before_the_next(translator, engine, monkeypatch) -> None:
     few = TorchEngine(engine.model, max_batch_size=3)
-    asked = [
-        translator.tokenizers.source.encode_batch(LINES),
-        [SentenceSearchInput(9)] * len(LINES),
+    inputs = [
+        SentenceSearchInput(add_special_tokens(ids))
+        for ids in translator.tokenizers.source.encode_batch(LINES)
     ]
     begun = []
     monkeypatch.setattr(
-        few, "_build_decoder", lambda *a, m=few._build_decoder: begun.append(1) or m(*a)
+        few, "build_decoder", lambda *a, m=few.build_decoder: begun.append(1) or m(*a)
     )
-    batches = few.search(*asked, SearchConfig(**FEW))
+    batches = few.search(inputs, SearchConfig(**FEW))
     first = next(batches)
     assert len(first.indices) == len(first.hypotheses) == 3
     assert len(begun) == 1

@@ -165,7 +165,13 @@ def _searched(
     """Search one sentence."""
     decoder = TableDecoder(table)
     (found,) = search(
-        decoder, [SentenceSearchInput(3)], config, bos=BOS, eos=EOS, pad=PAD, observer=observer
+        decoder,
+        [SentenceSearchInput([PAD] * 3)],
+        config,
+        bos=BOS,
+        eos=EOS,
+        pad=PAD,
+        observer=observer,
     )
     return found
 

@@ -210,6 +210,6 @@ def _change_without(
 
 def _decoded(model: Transformer) -> list[tuple[int, ...]]:
     sources = [source for source, _ in pairs("reverse", "test")[:200]]
-    lines = [SentenceSearchInput(len(source) + 1, line) for line, source in enumerate(sources)]
-    found = collect_in_order(TorchEngine(model).search(sources, lines, SearchConfig(beam_size=1)))
+    lines = [SentenceSearchInput([*source, EOS_ID], line) for line, source in enumerate(sources)]
+    found = collect_in_order(TorchEngine(model).search(lines, SearchConfig(beam_size=1)))
     return [hypotheses[0].tokens for hypotheses in found]
