@@ -8,26 +8,35 @@ from seq2see.documents.file_translation import (
     supported_formats,
     translate_document,
     translate_html,
+    translate_parsed_document,
     translate_text,
 )
-from seq2see.documents.html_translation import translate_html_text
+from seq2see.documents.html_translation import parse_html
 from seq2see.documents.markup import IndexRange, TextUnit
+from seq2see.documents.parsed_document import (
+    BilingualDocument,
+    Document,
+    DocumentLanguages,
+    DocumentReport,
+    ParsedDocument,
+    UnitIssue,
+    UnitTranslation,
+    select_units,
+)
 from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
 from seq2see.documents.plain_text_translation import check_is_text, extract_list_marker
 from seq2see.documents.protected_translation import translate_protected
-from seq2see.documents.unit_translator import (
-    DocumentReport,
-    TextUnitTranslator,
-    UnitIssue,
-    UnitTranslation,
-    find_sentences,
-)
+from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
 
 __all__ = [
     "UNSUPPORTED_EXTENSIONS",
+    "BilingualDocument",
+    "Document",
     "DocumentFormat",
+    "DocumentLanguages",
     "DocumentReport",
     "IndexRange",
+    "ParsedDocument",
     "TextUnit",
     "TextUnitTranslator",
     "UnitIssue",
@@ -38,10 +47,12 @@ __all__ = [
     "find_document_format",
     "find_placeholders",
     "find_sentences",
+    "parse_html",
+    "select_units",
     "supported_formats",
     "translate_document",
     "translate_html",
-    "translate_html_text",
+    "translate_parsed_document",
     "translate_protected",
     "translate_text",
 ]

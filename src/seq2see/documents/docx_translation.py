@@ -27,7 +27,7 @@ from seq2see.documents.markup import (
     TextUnit,
     has_letter,
 )
-from seq2see.documents.unit_translator import TextUnitTranslator
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.xml_parsing_and_editing import append_text, parse_xml, serialize_xml
 from seq2see.errors import InputError
 
@@ -51,8 +51,11 @@ _SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
 _MEGABYTE = 1024 * 1024
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate the paragraphs of a document, also in tables, notes, headers and footers."""
+def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
+    """Parse the paragraphs of a document, also in tables, notes, headers and footers.
+
+    It can be rendered once, because rendering changes the XML.
+    """
     archive = ZipArchive.from_bytes(data, file_name, _FILE_TYPE)
     if _MAIN_PART not in archive.files:
         raise InputError(f"{file_name} must be {_FILE_TYPE}, but has no {_MAIN_PART}")
@@ -60,11 +63,15 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
     trees = {name: _parse_part(part, f"{name} of {file_name}") for name, part in parts.items()}
     paragraphs = [one for name, tree in trees.items() for one in _find_paragraphs(tree, name)]
     units = [unit for paragraph in paragraphs for unit in paragraph.units]
-    translated = iter(translator.translate(units))
-    for paragraph in paragraphs:
-        paragraph.rebuild([next(translated).nodes for _ in paragraph.units])
-    changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
-    return archive.to_bytes(changes)
+
+    def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> bytes:
+        remaining = iter(translations)
+        for paragraph in paragraphs:
+            paragraph.rebuild([next(remaining).nodes for _ in paragraph.units])
+        changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
+        return archive.to_bytes(changes)
+
+    return ParsedDocument(units, render)
 
 
 def _parse_part(content: bytes, name: str) -> etree._ElementTree:

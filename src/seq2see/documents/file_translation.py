@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from seq2see.atomic_files import atomic_write
-from seq2see.documents.html_translation import translate_html_text
-from seq2see.documents.plain_text_translation import translate_plain_text
-from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
+from seq2see.documents.html_translation import parse_html
+from seq2see.documents.parsed_document import (
+    ContentT,
+    DocumentReport,
+    ParsedDocument,
+    ParseFunction,
+    select_units,
+)
+from seq2see.documents.plain_text_translation import parse_plain_text
+from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError, reading, writing
 
 if TYPE_CHECKING:
@@ -21,12 +27,6 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Maximum size of a document in bytes."""
-
-TranslateFunction = Callable[[bytes, str, TextUnitTranslator], bytes]
-"""Takes the content and the name of a file and returns the translated content.
-
-The name is only used in error messages.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class DocumentFormat:
     extensions: tuple[str, ...]
     mime_type: str
     module: str
-    """Module of this package that has the function `translate_file_content` for the format."""
+    """Module of this package that has the function `parse` for the format."""
 
-    def load_translate_function(self) -> TranslateFunction:
-        """Import the function that translates files of this format."""
+    def load_parser(self) -> ParseFunction:
+        """Import the function that parses files of this format."""
         module = import_module(f"seq2see.documents.{self.module}")
-        translate: TranslateFunction = module.translate_file_content
-        return translate
+        parse: ParseFunction = module.parse
+        return parse
 
 
 _DOCX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -121,14 +121,36 @@ def translate_document(
 
     Raises InputError if the source cannot be read or the target cannot be written.
     """
-    translate = find_document_format(source, format_name).load_translate_function()
+    parse = find_document_format(source, format_name).load_parser()
     data = _read(source)
     _check_target(target, source)
-    document_translator = TextUnitTranslator(
-        translator, options, keep_numbers=keep_numbers, overwrite=overwrite, on_progress=on_progress
+    unit_translator = TextUnitTranslator(
+        translator, options, keep_numbers=keep_numbers, on_progress=on_progress
     )
-    _write(target, translate(data, str(source), document_translator))
-    return document_translator.report
+    document = select_units(
+        parse(data, str(source)), unit_translator.languages, overwrite=overwrite
+    )
+    translated = translate_parsed_document(document, unit_translator)
+    with writing(target), atomic_write(target) as partial:
+        partial.write_bytes(translated.content)
+    return translated.report
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedDocument(Generic[ContentT]):
+    """The content of a translated document, and what is to be reported of it."""
+
+    content: ContentT
+    report: DocumentReport
+
+
+def translate_parsed_document(
+    document: ParsedDocument[ContentT], unit_translator: TextUnitTranslator
+) -> TranslatedDocument[ContentT]:
+    """Translate the units of a document and render it."""
+    translations = unit_translator.translate(document.units)
+    content = document.render(translations, unit_translator.languages)
+    return TranslatedDocument(content, DocumentReport.from_translations(document, translations))
 
 
 def translate_text(
@@ -139,8 +161,8 @@ def translate_text(
     keep_numbers: bool = False,
 ) -> str:
     """Translate a text line by line; white space between sentences and lines is preserved."""
-    document_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
-    return translate_plain_text(text, document_translator)
+    unit_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
+    return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
 def translate_html(
@@ -151,8 +173,8 @@ def translate_html(
     keep_numbers: bool = False,
 ) -> str:
     """Translate an HTML page or fragment; inline tags are placed by word alignment."""
-    document_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
-    return translate_html_text(html, document_translator)
+    unit_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
+    return translate_parsed_document(parse_html(html), unit_translator).content
 
 
 def _read(path: Path) -> bytes:
@@ -169,8 +191,3 @@ def _check_target(target: Path, source: Path) -> None:
         raise InputError(f"`target` must not be the source file, but both are {source}")
     if target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"{target} cannot be written: name a file in an existing directory")
-
-
-def _write(target: Path, content: bytes) -> None:
-    with writing(target), atomic_write(target) as partial:
-        partial.write_bytes(content)

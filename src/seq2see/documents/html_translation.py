@@ -20,8 +20,8 @@ from seq2see.documents.markup import (
     TextUnit,
     has_letter,
 )
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.plain_text_translation import DecodedText
-from seq2see.documents.unit_translator import TextUnitTranslator, UnitTranslation
 from seq2see.text.languages import is_same_language
 
 
@@ -54,27 +54,36 @@ _MAX_PROTECTED_CHARACTERS = 60
 """Maximum length of untranslated text that is shown to the model; longer text confuses it."""
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate an HTML file; the encoding is the one that the page declares."""
+def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
+    """Parse an HTML file; the encoding is the one that the page declares."""
     decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
-    return decoded.encode(translate_html_text(decoded.text, translator), errors="xmlcharrefreplace")
+    return decoded.encode_rendered(parse_html(decoded.text), errors="xmlcharrefreplace")
 
 
-def translate_html_text(html: str, translator: TextUnitTranslator) -> str:
-    """Translate a page or a fragment."""
-    parser = _HtmlParser(translator)
+def parse_html(html: str) -> ParsedDocument[str]:
+    """Parse a page or a fragment."""
+    parser = _HtmlParser()
     parser.parse(html)
-    translated = translator.translate(parser.units)
-    return "".join(_render_part(part, translated) for part in parser.parts)
+
+    def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> str:
+        return "".join(
+            _render_node(node, translations, languages)
+            for part in parser.parts
+            for node in ([part] if isinstance(part, _RawHtml) else translations[part].nodes)
+        )
+
+    return ParsedDocument(parser.units, render)
 
 
-def _render_part(part: _PagePart, translated: Sequence[UnitTranslation]) -> str:
-    if isinstance(part, _RawHtml):
-        return part.render(translated)
-    return "".join(
-        _escape(node) if isinstance(node, str) else node.payload.render(translated)
-        for node in translated[part].nodes
-    )
+def _render_node(
+    node: MarkupNode | _RawHtml,
+    translations: Sequence[UnitTranslation],
+    languages: DocumentLanguages,
+) -> str:
+    if isinstance(node, str):
+        return _escape(node)
+    html = node if isinstance(node, _RawHtml) else node.payload
+    return html.render(translations, languages)
 
 
 def _quote_attribute(text: str, quote: str) -> str:
@@ -105,14 +114,19 @@ class _RawHtml:
     """HTML that is copied, except for some values of attributes."""
 
     html: str
-    replacements: list[tuple[int, int, str, int | str]] = field(default_factory=list)
-    """Start and end of a value, its quotes, and the index of its unit or the new text."""
+    replacements: list[tuple[int, int, str, int | None]] = field(default_factory=list)
+    """Start and end of a value, its quotes, and the index of its unit, or None for a language."""
 
-    def render(self, translated: Sequence[UnitTranslation]) -> str:
+    def render(self, translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> str:
         parts, done = [], 0
-        for start, end, quote, new in self.replacements:
-            text = new if isinstance(new, str) else translated[new].text
-            parts += [self.html[done:start], _quote_attribute(text, quote)]
+        for start, end, quote, unit in self.replacements:
+            if unit is not None:
+                new = translations[unit].text
+            elif is_same_language(_unescape(self.html[start:end]).strip(), languages.source):
+                new = languages.target
+            else:
+                continue
+            parts += [self.html[done:start], _quote_attribute(new, quote)]
             done = end
         return "".join([*parts, self.html[done:]])
 
@@ -124,9 +138,7 @@ _PagePart = _RawHtml | int
 class _HtmlParser:
     """Splits a page into text units and the HTML between them."""
 
-    def __init__(self, translator: TextUnitTranslator) -> None:
-        self._source_language = translator.source_language
-        self._target_language = translator.target_language
+    def __init__(self) -> None:
         self.parts: list[_PagePart] = []
         self.units: list[TextUnit] = []
         self._pending: list[tuple[MarkupNode, _RawHtml]] = []
@@ -216,9 +228,13 @@ class _HtmlParser:
             if name in names:
                 continue  # browsers use the first attribute of a name
             names.add(name)
-            new = self._replace_value(token.name, name, attributes)
-            if new is not None:
-                tag.replacements.append((start, end, quote, new))
+            if name in {"lang", "xml:lang"}:
+                tag.replacements.append((start, end, quote, None))
+            elif _is_translated_attribute(token.name, name, attributes):
+                self.units.append(
+                    TextUnit(attributes[name], (), f"line {self._line}, attribute {name}")
+                )
+                tag.replacements.append((start, end, quote, len(self.units) - 1))
         return tag
 
     def _build_element(self, element: Sequence[HtmlToken]) -> _RawHtml:
@@ -232,19 +248,6 @@ class _HtmlParser:
                 )
             offset += len(token.raw)
         return html
-
-    def _replace_value(
-        self, element: str, name: str, attributes: dict[str, str]
-    ) -> int | str | None:
-        """Return the unit index or the new text of an attribute, or None if it is copied."""
-        value = attributes[name]
-        if name in {"lang", "xml:lang"}:
-            is_source = is_same_language(value.strip(), self._source_language)
-            return self._target_language if is_source else None
-        if not _is_translated_attribute(element, name, attributes) or not has_letter(value):
-            return None
-        self.units.append(TextUnit(value, (), f"line {self._line}, attribute {name}"))
-        return len(self.units) - 1
 
 
 def _to_node(token: HtmlToken, tag: _RawHtml) -> MarkupNode:
@@ -297,6 +300,8 @@ def _get_attributes(token: HtmlToken) -> dict[str, str]:
 
 def _is_translated_attribute(element: str, name: str, attributes: dict[str, str]) -> bool:
     """Return whether the value of an attribute is text for readers."""
+    if not has_letter(attributes[name]):
+        return False
     if element == "meta":
         key = attributes.get("name") or attributes.get("property") or ""
         return name == "content" and key.lower() in _TRANSLATED_METADATA

@@ -65,7 +65,7 @@ class ProtectedTranslation:
 
 
 class ProtectedLineTask:
-    """A line with its protected ranges, and its translation as soon as one is accepted."""
+    """A line with its protected ranges, and its translations as soon as one is accepted."""
 
     def __init__(self, line: LineWithProtectedRanges, *, keep_numbers: bool) -> None:
         self.text = line.text
@@ -73,10 +73,10 @@ class ProtectedLineTask:
         placeholders = find_placeholders(line.text, include_numbers=keep_numbers)
         self.protected_ranges = merge_overlapping_ranges([*placeholders, *line.protected])
         self.protected_texts = {line.text[start:end] for start, end in self.protected_ranges}
-        self.result: ProtectedTranslation | None = None
+        self.candidates: list[ProtectedTranslation] = []
         ranges = self.protected_ranges
         if ranges and not has_letter(remove_ranges_from_text(line.text, ranges)):
-            self.result = self.copy_source()
+            self.candidates = [self.copy_source()]
 
     def has_same_placeholders(self, text: str) -> bool:
         """Return whether a translation contains each placeholder as often as the line.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2see.documents.unit_translator import TextUnitTranslator
+from seq2see.documents.markup import TextUnit
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.errors import InputError
 
 _UTF16_32_BOMS = (
@@ -65,6 +67,14 @@ class DecodedText:
                 f"{text[error.start]!r}, but is {self.encoding.upper()}: convert it first"
             ) from None
 
+    def encode_rendered(
+        self, document: ParsedDocument[str], errors: str = "strict"
+    ) -> ParsedDocument[bytes]:
+        """Return a document whose rendered text is encoded in the same way."""
+        return ParsedDocument(
+            document.units, lambda *arguments: self.encode(document.render(*arguments), errors)
+        )
+
 
 def check_is_text(data: bytes, file_name: str) -> None:
     """Raise InputError if the content of a file, or its beginning, is UTF-16 or binary."""
@@ -91,22 +101,28 @@ def _find_encoding(label: str, file_name: str) -> str:
     return encoding
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate a text file."""
+def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
+    """Parse a text file."""
     decoded = DecodedText.from_bytes(data, file_name)
-    return decoded.encode(translate_plain_text(decoded.text, translator))
+    return decoded.encode_rendered(parse_plain_text(decoded.text))
 
 
-def translate_plain_text(text: str, translator: TextUnitTranslator) -> str:
-    """Translate each line of a text; line ends, indentation and list markers are preserved."""
+def parse_plain_text(text: str) -> ParsedDocument[str]:
+    """Parse a text; each line is a unit. Line ends, indentation and list markers are copied."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
     markers = [extract_list_marker(line) for line in lines]
-    contents = [line[len(marker) :] for line, marker in zip(lines, markers, strict=True)]
-    locations = [f"line {number}" for number in range(1, len(lines) + 1)]
-    translated = translator.translate_texts(contents, locations)
-    rows = zip(markers, translated, ends, strict=True)
-    return "".join(part for row in rows for part in row)
+    units = [
+        TextUnit(line[len(marker) :], (), f"line {number}")
+        for number, (line, marker) in enumerate(zip(lines, markers, strict=True), 1)
+    ]
+
+    def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> str:
+        texts = [translation.text for translation in translations]
+        rows = zip(markers, texts, ends, strict=True)
+        return "".join(part for row in rows for part in row)
+
+    return ParsedDocument(units, render)
 
 
 def extract_list_marker(line: str) -> str:

@@ -11,8 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
+from seq2see.documents.parsed_document import (
+    BilingualDocument,
+    DocumentLanguages,
+    ParsedDocument,
+    UnitTranslation,
+)
 from seq2see.documents.plain_text_translation import DecodedText
-from seq2see.documents.unit_translator import TextUnitTranslator, UnitTranslation
 from seq2see.errors import InputError
 from seq2see.text.languages import normalize_language_code, primary_language
 
@@ -24,8 +29,8 @@ LineEdit = tuple[tuple[int, int], list[str]]
 """A half-open range of line numbers, and the lines that replace it."""
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate the messages of a file that have no translation."""
+def parse(data: bytes, file_name: str) -> BilingualDocument:
+    """Parse a file; each line of a message is a unit."""
     decoded = DecodedText.from_bytes(data, file_name, _find_charset(data))
     line_end = "\r\n" if "\r\n" in decoded.text else "\n"
     lines = decoded.text.replace("\r\n", "\n").split("\n")
@@ -33,27 +38,39 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
     if not entries and decoded.text.strip():
         raise InputError(f"{file_name} must be a PO file, but has no message")
     header = next((entry for entry in entries if entry.is_header), None)
-    new_header = _Header.from_entry(header, translator.target_language)
-    messages = [entry for entry in entries if _needs_translation(entry, translator)]
-    edits = dict(_translate_messages(messages, new_header.num_plurals, lines, translator))
-    if header:
-        edits.update([_replace_translations(header, [new_header.text])])
-    return decoded.encode(line_end.join(_apply_edits(lines, edits)))
+    messages = [entry for entry in entries if entry.is_message]
+
+    def select(_: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
+        selected = [entry for entry in messages if overwrite or not entry.has_translation]
+        strings_of_messages = [_find_strings(entry) for entry in selected]
+
+        def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
+            new_header = _Header.from_entry(header, languages.target)
+            edits = dict[tuple[int, int], list[str]]()
+            remaining = iter(translations)
+            for entry, strings in zip(selected, strings_of_messages, strict=True):
+                results = [[next(remaining) for _ in string.units] for string in strings]
+                if any(line.has_failed for result in results for line in result):
+                    continue
+                texts = [one.render(result) for one, result in zip(strings, results, strict=True)]
+                forms = _fill_plural_forms(texts, new_header.num_plurals)
+                edits.update([_replace_translations(entry, forms), _mark_fuzzy(entry, lines)])
+            if header:
+                edits.update([_replace_translations(header, [new_header.text])])
+            return decoded.encode(line_end.join(_apply_edits(lines, edits)))
+
+        units = [
+            one for strings in strings_of_messages for string in strings for one in string.units
+        ]
+        return ParsedDocument(units, render, len(messages) - len(selected))
+
+    return BilingualDocument(select)
 
 
 def _find_charset(data: bytes) -> str:
     match = _CHARSET.search(data)
     label = match[1].decode("ascii") if match else "utf-8"
     return "utf-8" if label == "CHARSET" else label
-
-
-def _needs_translation(entry: PoEntry, translator: TextUnitTranslator) -> bool:
-    """Return whether a message is translated; count messages that have a translation already."""
-    if entry.is_header or entry.is_obsolete or not entry.translations:
-        return False
-    has_translation = any(one.text for one in entry.translations)
-    translator.report.num_already_translated += has_translation and not translator.overwrite
-    return not has_translation or translator.overwrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,59 +96,38 @@ class _Header:
         return cls(text, min(max(int(count[1]), 1), _MAX_PLURALS))
 
 
-def _translate_messages(
-    messages: Sequence[PoEntry],
-    num_plurals: int,
-    lines: Sequence[str],
-    translator: TextUnitTranslator,
-) -> list[LineEdit]:
-    """Translate messages and return the edits of the file."""
-    singulars = [entry.get_text("msgid") or "" for entry in messages]
-    plurals = [entry.get_text("msgid_plural") or "" for entry in messages]
-    locations = [f"line {entry.fields[0].start + 1}" for entry in messages]
-    translated = _translate_strings([*singulars, *plurals], locations * 2, translator)
-    edits: list[LineEdit] = []
-    half = len(messages)
-    rows = zip(messages, translated[:half], translated[half:], strict=True)
-    for entry, singular, plural in rows:
-        if singular is not None and plural is not None:
-            strings = _fill_plural_forms(entry, singular, plural, num_plurals)
-            edits += [_replace_translations(entry, strings), _mark_fuzzy(entry, lines)]
-    return edits
+@dataclass(frozen=True, slots=True)
+class _MessageString:
+    """The singular or plural of a message. Each line is a unit, because programs use line breaks
+    on purpose."""
+
+    accelerator: str
+    units: list[TextUnit]
+
+    @classmethod
+    def from_text(cls, text: str, location: str) -> _MessageString:
+        text, accelerator = strip_menu_accelerator(text)
+        nodes_of_lines = map(parse_markup_nodes, text.split("\n"))
+        return cls(accelerator, [TextUnit.from_nodes(nodes, location) for nodes in nodes_of_lines])
+
+    def render(self, translations: Sequence[UnitTranslation]) -> str:
+        text = "\n".join(render_markup_nodes(one.nodes) for one in translations)
+        return insert_menu_accelerator(text, self.accelerator)
 
 
-def _fill_plural_forms(entry: PoEntry, singular: str, plural: str, num_plurals: int) -> list[str]:
+def _find_strings(entry: PoEntry) -> list[_MessageString]:
+    singular, plural = entry.get_text("msgid") or "", entry.get_text("msgid_plural")
+    texts = [singular] if plural is None else [singular, plural]
+    location = f"line {entry.fields[0].start + 1}"
+    return [_MessageString.from_text(text, location) for text in texts]
+
+
+def _fill_plural_forms(strings: Sequence[str], num_plurals: int) -> list[str]:
     """Return the translations of a message: one, or one per plural form."""
-    if entry.get_text("msgid_plural") is None:
-        return [singular]
+    if len(strings) == 1:
+        return [*strings]
+    singular, plural = strings
     return [plural] if num_plurals == 1 else [singular, *[plural] * (num_plurals - 1)]
-
-
-def _translate_strings(
-    texts: Sequence[str], locations: Sequence[str], translator: TextUnitTranslator
-) -> list[str | None]:
-    """Translate strings line by line, because programs use line breaks on purpose.
-
-    The result is None for a string that could not be translated.
-    """
-    stripped = [strip_menu_accelerator(text) for text in texts]
-    lines_of_texts = [text.split("\n") for text, _ in stripped]
-    units = [
-        TextUnit.from_nodes(parse_markup_nodes(line), location)
-        for lines, location in zip(lines_of_texts, locations, strict=True)
-        for line in lines
-    ]
-    translated = iter(translator.translate(units))
-    results = ([next(translated) for _ in lines] for lines in lines_of_texts)
-    rows = zip(results, stripped, strict=True)
-    return [_join_lines(lines, accelerator) for lines, (_, accelerator) in rows]
-
-
-def _join_lines(lines: Sequence[UnitTranslation], accelerator: str) -> str | None:
-    if any(line.has_failed for line in lines):
-        return None
-    text = "\n".join(render_markup_nodes(line.nodes) for line in lines)
-    return insert_menu_accelerator(text, accelerator)
 
 
 def _replace_translations(entry: PoEntry, strings: Sequence[str]) -> LineEdit:
@@ -215,6 +211,16 @@ class PoEntry:
     def is_complete(self) -> bool:
         """Return whether the message has a translation field, which is its last part."""
         return bool(self.fields) and self.fields[-1].key.startswith("msgstr")
+
+    @property
+    def is_message(self) -> bool:
+        """Return whether this is a message that programs use, not the header or an old message."""
+        return bool(self.translations) and not self.is_header and not self.is_obsolete
+
+    @property
+    def has_translation(self) -> bool:
+        """Return whether a translation is not empty."""
+        return any(one.text for one in self.translations)
 
     @property
     def is_header(self) -> bool:

@@ -69,29 +69,27 @@ def translate_protected(
     """
 
     def translate(texts: Sequence[str]) -> list[Translation]:
-        return translate_with_alignment(translator, texts, options)
+        return translator.translate(list(texts), options, alignment=True)
 
     protected_lines = [LineWithProtectedRanges(text) for text in lines]
-    results = translate_preserving_placeholders(
-        protected_lines, translate, keep_numbers=keep_numbers
+    has_alignment = options is not None and options.alignment
+    return [
+        _merge_candidates(candidates, has_alignment=has_alignment)
+        for candidates in translate_preserving_placeholders(
+            protected_lines, translate, keep_numbers=keep_numbers
+        )
+    ]
+
+
+def _merge_candidates(
+    candidates: Sequence[ProtectedTranslation], *, has_alignment: bool
+) -> Translation:
+    """Return the best candidate with the others as alternatives, with alignment if requested."""
+    best, *others = (
+        one.translation if has_alignment else replace(one.translation, alignment=())
+        for one in candidates
     )
-    translations = [result.translation for result in results]
-    if options and options.alignment:
-        return translations
-    return [_without_alignment(translation) for translation in translations]
-
-
-def _without_alignment(translation: Translation) -> Translation:
-    """Return a translation without the alignment, which was not requested."""
-    alternatives = tuple(map(_without_alignment, translation.alternatives))
-    return replace(translation, alignment=(), alternatives=alternatives)
-
-
-def translate_with_alignment(
-    translator: Translator, texts: Sequence[str], options: TranslationOptions | None
-) -> list[Translation]:
-    """Translate lines and return their word alignments too."""
-    return translator.translate(list(texts), options, alignment=True)
+    return replace(best, alternatives=tuple(others))
 
 
 def translate_preserving_placeholders(
@@ -99,16 +97,20 @@ def translate_preserving_placeholders(
     translate: TranslateWithAlignment,
     *,
     keep_numbers: bool = False,
-) -> list[ProtectedTranslation]:
-    """Translate lines by the first strategy that preserves their protected text."""
+) -> list[list[ProtectedTranslation]]:
+    """Translate lines by the first strategy that preserves their protected text.
+
+    Returns for each line the translations that preserve it, at least one, the best first.
+    """
     tasks = [ProtectedLineTask(line, keep_numbers=keep_numbers) for line in lines]
     for strategy in (_TranslateUnchanged, _RemoveAndReinsert, _TranslateBetween):
         attempts = [strategy(task) for task in tasks if strategy.applies_to(task)]
         texts = [text for attempt in attempts for text in attempt.texts]
         translations = iter(translate(texts) if texts else [])
         for attempt in attempts:
-            attempt.task.result = attempt.build_result([next(translations) for _ in attempt.texts])
-    return [task.result or task.build_untranslated_result() for task in tasks]
+            own = [next(translations) for _ in attempt.texts]
+            attempt.task.candidates = attempt.build_candidates(own)
+    return [task.candidates or [task.build_untranslated_result()] for task in tasks]
 
 
 class _Strategy:
@@ -121,24 +123,20 @@ class _Strategy:
     @classmethod
     def applies_to(cls, task: ProtectedLineTask) -> bool:
         """Return whether this strategy is tried for a line."""
-        return task.result is None and bool(task.protected_ranges)
+        return not task.candidates and bool(task.protected_ranges)
 
-    def build_result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
-        """Return the translation with its valid alternatives, or None if it is not valid."""
+    def build_candidates(self, translations: Sequence[Translation]) -> list[ProtectedTranslation]:
+        """Return the translation and its alternatives that are valid; none if the best is not."""
         (best,) = translations
         if best.error is not None:
-            return ProtectedTranslation(best)
+            return [ProtectedTranslation(best)]
         candidates = [self._restore(one) for one in (best, *best.alternatives)]
         valid = [
             candidate
             for candidate in candidates
             if candidate and self.task.has_same_placeholders(candidate.translation.text)
         ]
-        if candidates[0] is None or candidates[0] not in valid:
-            return None
-        alternatives = tuple(candidate.translation for candidate in valid[1:])
-        translation = replace(valid[0].translation, alternatives=alternatives)
-        return replace(valid[0], translation=translation)
+        return valid if candidates[0] in valid else []
 
     def _restore(self, translation: Translation) -> ProtectedTranslation | None:
         """Return a translation with the protected text in it, or None if that is not possible."""
@@ -152,7 +150,7 @@ class _TranslateUnchanged(_Strategy):
     def applies_to(cls, task: ProtectedLineTask) -> bool:
         """Return whether this strategy is tried; also for a line without protected text."""
         num_characters = sum(map(len, task.protected_texts))
-        return task.result is None and num_characters <= _MAX_COPIED_CHARACTERS
+        return not task.candidates and num_characters <= _MAX_COPIED_CHARACTERS
 
     def _restore(self, translation: Translation) -> ProtectedTranslation | None:
         task = self.task
@@ -247,15 +245,15 @@ class _TranslateBetween(_Strategy):
         self._parts = [part for part in parts if has_letter(part.text)]
         self.texts = [part.text for part in self._parts]
 
-    def build_result(self, translations: Sequence[Translation]) -> ProtectedTranslation | None:
-        """Return the line with each part translated."""
+    def build_candidates(self, translations: Sequence[Translation]) -> list[ProtectedTranslation]:
+        """Return the line with each part translated, if that is valid."""
         if not translations:
-            return None
+            return []
         joined = join_translations(self.task.text, self._parts, translations)
         if joined.error is not None:
-            return ProtectedTranslation(joined)
+            return [ProtectedTranslation(joined)]
         if not self.task.has_same_placeholders(joined.text):
-            return None
+            return []
         growth = accumulate(
             len(one.text) - len(part.text)
             for part, one in zip(self._parts, translations, strict=True)
@@ -268,7 +266,7 @@ class _TranslateBetween(_Strategy):
         links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         alignment = tuple(map(_to_alignment_link, links))
         joined = replace(joined, alternatives=(), alignment=alignment, sentences=())
-        return ProtectedTranslation(joined, tuple(copied_spans))
+        return [ProtectedTranslation(joined, tuple(copied_spans))]
 
 
 def _strip_spaces(text: str, start: int, end: int) -> TextSpan:

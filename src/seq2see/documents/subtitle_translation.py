@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.plain_text_translation import DecodedText
-from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
@@ -39,8 +39,8 @@ class _Speech:
     unit: TextUnit
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate the cues of a file."""
+def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
+    """Parse a file; the text of each speaker in a cue is a unit."""
     decoded = DecodedText.from_bytes(data, file_name)
     is_webvtt = decoded.text.startswith("WEBVTT")
     matches = [match for match in _LINE.finditer(decoded.text) if match[0]]
@@ -48,15 +48,18 @@ def translate_file_content(data: bytes, file_name: str, translator: TextUnitTran
     speeches = list(_find_speeches(lines, is_webvtt=is_webvtt))
     if not speeches and decoded.text.strip() and not is_webvtt:
         raise InputError(f"{file_name} must be subtitles, but has no cue with times and text")
-    translated = translator.translate([speech.unit for speech in speeches])
     output = [line + end for line, end in zip(lines, ends, strict=True)]
-    for speech, result in zip(speeches, translated, strict=True):
-        start, end = speech.start_line, speech.end_line
-        nodes = _break_lines(result.nodes, lines[start:end])
-        text = _render_cue(nodes, is_webvtt=is_webvtt)
-        output[start:end] = [""] * (end - start)
-        output[start] = speech.dash + text.replace("\n", ends[start] or "\n") + ends[end - 1]
-    return decoded.encode("".join(output))
+
+    def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> bytes:
+        rendered = list(output)
+        for speech, translation in zip(speeches, translations, strict=True):
+            start, end = speech.start_line, speech.end_line
+            nodes = _break_lines(translation.nodes, lines[start:end])
+            text = _render_cue(nodes, is_webvtt=is_webvtt).replace("\n", ends[start] or "\n")
+            rendered[start:end] = [speech.dash + text + ends[end - 1], *[""] * (end - start - 1)]
+        return decoded.encode("".join(rendered))
+
+    return ParsedDocument([speech.unit for speech in speeches], render)
 
 
 def _find_speeches(lines: Sequence[str], *, is_webvtt: bool) -> Iterator[_Speech]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lxml import etree
 
 from seq2see.documents.inline_xml import (
@@ -10,7 +12,12 @@ from seq2see.documents.inline_xml import (
     write_markup_nodes_into_element,
 )
 from seq2see.documents.markup import TextUnit
-from seq2see.documents.unit_translator import TextUnitTranslator
+from seq2see.documents.parsed_document import (
+    BilingualDocument,
+    DocumentLanguages,
+    ParsedDocument,
+    UnitTranslation,
+)
 from seq2see.documents.xml_parsing_and_editing import (
     XML_LANGUAGE,
     has_text,
@@ -27,38 +34,42 @@ CREATION_ID = "seq2see"
 """Author of a translation, which marks it as machine translation."""
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate the units of a memory that have no translation."""
+def parse(data: bytes, file_name: str) -> BilingualDocument:
+    """Parse a memory; each segment in the source language is a unit."""
     tree = parse_xml(data, file_name, "TMX")
-    units = list(tree.getroot().iter("{*}tu"))
-    source_language, target_language = translator.source_language, translator.target_language
-    sources = [_find_variant(unit, source_language) for unit in units]
-    if units and not any(source is not None for source in sources):
-        raise InputError(f"{file_name} must have units in {source_language}, but has none")
-    rows = [
-        (unit, source, number)
-        for number, (unit, source) in enumerate(zip(units, sources, strict=True), 1)
-        if source is not None and _needs_translation(unit, translator)
-    ]
-    text_units = [
-        TextUnit.from_nodes(
-            convert_element_to_nodes(_get_segment(source), _classify), f"unit {number}"
-        )
-        for _, source, number in rows
-    ]
-    for (unit, source, _), result in zip(rows, translator.translate(text_units), strict=True):
-        if not result.has_failed:
-            target = _get_target(unit, source, target_language)
-            write_markup_nodes_into_element(_get_segment(target), result.nodes)
-    return serialize_xml(tree, data)
+    elements = list(tree.getroot().iter("{*}tu"))
+
+    def select(languages: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
+        sources = [_find_variant(element, languages.source) for element in elements]
+        if elements and not any(source is not None for source in sources):
+            raise InputError(f"{file_name} must have units in {languages.source}, but has none")
+        rows = [
+            (number, element, source, _find_variant(element, languages.target))
+            for number, (element, source) in enumerate(zip(elements, sources, strict=True), 1)
+            if source is not None
+        ]
+        selected = [row for row in rows if overwrite or not _has_segment_text(row[3])]
+        units = [
+            TextUnit.from_nodes(
+                convert_element_to_nodes(_get_segment(source), _classify), f"unit {number}"
+            )
+            for number, _, source, _ in selected
+        ]
+
+        def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
+            for (_, element, source, _), translation in zip(selected, translations, strict=True):
+                if not translation.has_failed:
+                    target = _get_target(element, source, languages.target)
+                    write_markup_nodes_into_element(_get_segment(target), translation.nodes)
+            return serialize_xml(tree, data)
+
+        return ParsedDocument(units, render, len(rows) - len(selected))
+
+    return BilingualDocument(select)
 
 
-def _needs_translation(unit: etree._Element, translator: TextUnitTranslator) -> bool:
-    """Return whether a unit is translated; count units that have a translation already."""
-    target = _find_variant(unit, translator.target_language)
-    has_translation = target is not None and has_text(_get_segment(target))
-    translator.report.num_already_translated += has_translation and not translator.overwrite
-    return not has_translation or translator.overwrite
+def _has_segment_text(variant: etree._Element | None) -> bool:
+    return variant is not None and has_text(_get_segment(variant))
 
 
 def _find_variant(unit: etree._Element, language: str) -> etree._Element | None:

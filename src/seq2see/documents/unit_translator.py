@@ -1,4 +1,4 @@
-"""Translate the text units of a document and collect a report.
+"""Translate the text units of a document.
 
 Units are split into sentences, all different sentences are translated together, and the
 translations are put back into the units with their inline tags.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seq2see.documents.alignment_links import (
@@ -19,18 +19,16 @@ from seq2see.documents.alignment_links import (
     convert_to_weighted_links,
     reweight_alignment_links,
 )
-from seq2see.documents.markup import IndexRange, MarkupNode, TextUnit, has_letter
+from seq2see.documents.markup import IndexRange, TextUnit, has_letter
 from seq2see.documents.markup_transfer import compute_target_tag_positions
+from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
 from seq2see.documents.placeholder_removal_and_insertion import (
     LineWithProtectedRanges,
     ProtectedTranslation,
     find_placeholders,
     merge_overlapping_ranges,
 )
-from seq2see.documents.protected_translation import (
-    translate_preserving_placeholders,
-    translate_with_alignment,
-)
+from seq2see.documents.protected_translation import translate_preserving_placeholders
 from seq2see.text import TextSpan, split_sentences
 from seq2see.text.languages import is_written_without_spaces
 
@@ -44,50 +42,11 @@ _WHITE_SPACE = frozenset(" \t\r\n\f\v")
 _WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class UnitIssue:
-    """A remark on a unit of a document, with the location of the unit."""
-
-    location: str
-    message: str
-
-
-@dataclass(slots=True)
-class DocumentReport:
-    """Counts and issues of a translated document."""
-
-    num_units: int = 0
-    """Number of translated units: paragraphs, cues, messages, attributes."""
-    num_sentences: int = 0
-    num_already_translated: int = 0
-    """Number of units that were skipped because they have a translation."""
-    flags: list[UnitIssue] = field(default_factory=list)
-    """Translations that may be wrong, with the flag as message."""
-    unmet_constraints: list[UnitIssue] = field(default_factory=list)
-    """Glossary terms that are missing in a translation."""
-    errors: list[UnitIssue] = field(default_factory=list)
-    """Sentences that could not be translated and were copied."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitTranslation:
-    """The nodes of a translated unit."""
-
-    nodes: list[MarkupNode]
-    has_failed: bool = False
-    """Whether a sentence of the unit could not be translated."""
-
-    @property
-    def text(self) -> str:
-        """The text without tags."""
-        return "".join(node for node in self.nodes if isinstance(node, str))
-
-
 class TextUnitTranslator:
-    """Translates the text units of one document and collects the report.
+    """Translates text units with the sentences of all units together.
 
-    `keep_numbers` preserves numbers like placeholders. `overwrite` also translates units that have
-    a translation already. `on_progress` is called with the number of translated sentences.
+    `keep_numbers` preserves numbers like placeholders. `on_progress` is called with the number of
+    translated sentences.
     """
 
     def __init__(
@@ -96,41 +55,43 @@ class TextUnitTranslator:
         options: TranslationOptions | None = None,
         *,
         keep_numbers: bool = False,
-        overwrite: bool = False,
         on_progress: ProgressCallback | None = None,
     ) -> None:
         self._translator = translator
         self._options = options
         self._keep_numbers = keep_numbers
-        self.overwrite = overwrite
         self._on_progress = on_progress
-        self.source_language, self.target_language = translator.languages
-        self.report = DocumentReport()
+        self.languages = DocumentLanguages(*translator.languages)
+        source_has_spaces = not is_written_without_spaces(self.languages.source)
+        target_has_spaces = not is_written_without_spaces(self.languages.target)
+        self._separator = " " if target_has_spaces and not source_has_spaces else ""
 
     def translate(self, units: Sequence[TextUnit]) -> list[UnitTranslation]:
-        """Translate all units of a document at once."""
+        """Return the best translation of each unit."""
+        return [best for best, *_ in self.translate_n_best(units)]
+
+    def translate_n_best(self, units: Sequence[TextUnit]) -> list[list[UnitTranslation]]:
+        """Return the translations of each unit, at least one, the best first.
+
+        They are as many as a sentence of the unit has at most; other sentences repeat their last
+        one.
+        """
         sentences_of_units = [self._split(unit) for unit in units]
         has_tags = [bool(unit.tags) for unit in units]
-        translations = self._translate_sentences(sentences_of_units, has_tags)
+        candidates = self._translate_sentences(sentences_of_units, has_tags)
         return [
-            self._build_unit(unit, sentences, translations)
+            self._build_units(unit, sentences, [candidates[one.line] for one in sentences])
             for unit, sentences in zip(units, sentences_of_units, strict=True)
         ]
 
-    def translate_texts(self, texts: Sequence[str], locations: Sequence[str]) -> list[str]:
-        """Translate texts without tags."""
-        rows = zip(texts, locations, strict=True)
-        units = [TextUnit(text, (), location) for text, location in rows]
-        return [translated.text for translated in self.translate(units)]
-
     def _split(self, unit: TextUnit) -> list[_Sentence]:
         protected = unit.protected_ranges
-        ranges = find_sentences(unit.text, self.source_language, protected)
+        ranges = find_sentences(unit.text, self.languages.source, protected)
         return [_normalize_sentence(unit.text, one, protected) for one in ranges]
 
     def _translate_sentences(
         self, sentences_of_units: Sequence[Sequence[_Sentence]], has_tags: Sequence[bool]
-    ) -> dict[LineWithProtectedRanges, ProtectedTranslation]:
+    ) -> dict[LineWithProtectedRanges, list[ProtectedTranslation]]:
         """Translate each different sentence once, with word alignment only where it is needed."""
         in_tagged_unit: dict[LineWithProtectedRanges, bool] = {}
         for sentences, is_tagged in zip(sentences_of_units, has_tags, strict=True):
@@ -153,8 +114,8 @@ class TextUnitTranslator:
     def _translate_batches(
         self,
         lines: Sequence[LineWithProtectedRanges],
-        translate: Callable[[Sequence[LineWithProtectedRanges]], list[ProtectedTranslation]],
-    ) -> Iterable[tuple[LineWithProtectedRanges, ProtectedTranslation]]:
+        translate: Callable[[Sequence[LineWithProtectedRanges]], list[list[ProtectedTranslation]]],
+    ) -> Iterable[tuple[LineWithProtectedRanges, list[ProtectedTranslation]]]:
         size = _BATCH_SIZE if self._on_progress else max(len(lines), 1)
         for start in range(0, len(lines), size):
             batch = lines[start : start + size]
@@ -165,48 +126,48 @@ class TextUnitTranslator:
 
     def _translate_plain(
         self, lines: Sequence[LineWithProtectedRanges]
-    ) -> list[ProtectedTranslation]:
+    ) -> list[list[ProtectedTranslation]]:
         texts = [line.text for line in lines]
-        return list(map(ProtectedTranslation, self._translator.translate(texts, self._options)))
+        translations = self._translator.translate(texts, self._options)
+        return [
+            [ProtectedTranslation(one), *map(ProtectedTranslation, one.alternatives)]
+            for one in translations
+        ]
 
     def _translate_protected(
         self, lines: Sequence[LineWithProtectedRanges]
-    ) -> list[ProtectedTranslation]:
+    ) -> list[list[ProtectedTranslation]]:
         def translate(texts: Sequence[str]) -> list[Translation]:
-            return translate_with_alignment(self._translator, texts, self._options)
+            return self._translator.translate(list(texts), self._options, alignment=True)
 
         return translate_preserving_placeholders(lines, translate, keep_numbers=self._keep_numbers)
+
+    def _build_units(
+        self,
+        unit: TextUnit,
+        sentences: Sequence[_Sentence],
+        candidates: Sequence[Sequence[ProtectedTranslation]],
+    ) -> list[UnitTranslation]:
+        return [
+            self._build_unit(unit, sentences, [one[min(rank, len(one) - 1)] for one in candidates])
+            for rank in range(max(map(len, candidates), default=1))
+        ]
 
     def _build_unit(
         self,
         unit: TextUnit,
         sentences: Sequence[_Sentence],
-        translations: dict[LineWithProtectedRanges, ProtectedTranslation],
+        translations: Sequence[ProtectedTranslation],
     ) -> UnitTranslation:
         """Replace the sentences of a unit by their translations and place its tags."""
-        source_has_spaces = not is_written_without_spaces(self.source_language)
-        target_has_spaces = not is_written_without_spaces(self.target_language)
-        adds_spaces = target_has_spaces and not source_has_spaces
-        builder = _UnitBuilder(unit, " " if adds_spaces else "")
-        for sentence in sentences:
-            result = translations[sentence.line]
-            self._report_issues(unit.location, result.translation)
+        builder = _UnitBuilder(unit, self._separator)
+        for sentence, result in zip(sentences, translations, strict=True):
             builder.add_translation(sentence, result)
         builder.copy_until(len(unit.text))
-        self.report.num_units += bool(sentences)
-        self.report.num_sentences += len(sentences)
         text = builder.text
         positions = compute_target_tag_positions(unit, text, builder.links, builder.copied_spans)
-        has_failed = any(translations[sentence.line].translation.error for sentence in sentences)
-        return UnitTranslation(list(unit.to_nodes(text, positions)), has_failed)
-
-    def _report_issues(self, location: str, translation: Translation) -> None:
-        if translation.error is not None:
-            self.report.errors.append(UnitIssue(location, translation.error))
-        self.report.flags.extend(UnitIssue(location, str(flag)) for flag in translation.flags)
-        self.report.unmet_constraints.extend(
-            UnitIssue(location, term) for term in translation.unmet_constraints
-        )
+        nodes = list(unit.to_nodes(text, positions))
+        return UnitTranslation(nodes, tuple(result.translation for result in translations))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -14,7 +14,12 @@ from seq2see.documents.inline_xml import (
     write_markup_nodes_into_element,
 )
 from seq2see.documents.markup import TextUnit
-from seq2see.documents.unit_translator import TextUnitTranslator
+from seq2see.documents.parsed_document import (
+    BilingualDocument,
+    DocumentLanguages,
+    ParsedDocument,
+    UnitTranslation,
+)
 from seq2see.documents.xml_parsing_and_editing import (
     has_text,
     insert_element_after,
@@ -26,32 +31,57 @@ from seq2see.documents.xml_parsing_and_editing import (
 from seq2see.errors import InputError
 from seq2see.text.languages import is_same_language
 
+_LANGUAGE_ATTRIBUTES = {
+    "1": ("source-language", "target-language"),
+    "2": ("srcLang", "trgLang"),
+}
+"""Names of the attributes with the source and target language, by the major version."""
 _REVIEW_STATE = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
 """Attributes of a machine-translated target in XLIFF 1.2."""
 
 
-def translate_file_content(data: bytes, file_name: str, translator: TextUnitTranslator) -> bytes:
-    """Translate the units of a file that have no target."""
+def parse(data: bytes, file_name: str) -> BilingualDocument:
+    """Parse a file; each unit or segment is a unit."""
     tree = parse_xml(data, file_name, "XLIFF")
     root = tree.getroot()
     version = root.get("version", "")
     if local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
         raise InputError(f"{file_name} must be XLIFF 1 or 2, but is {root.tag} {version} instead")
     read_units = _read_units_v1 if version.startswith("1.") else _read_units_v2
-    units = [
-        unit
-        for unit in read_units(root, file_name, translator)
-        if _needs_translation(unit.parent, translator)
-    ]
-    text_units = [text_unit for unit in units for text_unit in unit.text_units]
-    translated = iter(translator.translate(text_units))
+    names = _LANGUAGE_ATTRIBUTES[version[0]]
+    declarations = list(root.iter("{*}file")) if version[0] == "1" else [root]
+
+    def select(languages: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
+        for declaration in declarations:
+            for name, expected in zip(names, languages, strict=True):
+                check_language_attribute(file_name, name, declaration.get(name, ""), expected)
+        units = list(read_units(root))
+        selected = [unit for unit in units if overwrite or not unit.has_translation]
+
+        def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
+            for declaration in declarations:
+                if not declaration.get(names[1]):
+                    declaration.set(names[1], languages.target)
+            _attach_targets(selected, translations)
+            return serialize_xml(tree, data)
+
+        text_units = [text_unit for unit in selected for text_unit in unit.text_units]
+        return ParsedDocument(text_units, render, len(units) - len(selected))
+
+    return BilingualDocument(select)
+
+
+def _attach_targets(
+    units: Iterable[_TranslationUnit], translations: Iterable[UnitTranslation]
+) -> None:
+    """Write the translations of units into their targets, except where a sentence failed."""
+    remaining = iter(translations)
     for unit in units:
-        results = [next(translated) for _ in unit.slots]
+        results = [next(remaining) for _ in unit.slots]
         if not any(result.has_failed for result in results):
             for slot, result in zip(unit.slots, results, strict=True):
                 write_markup_nodes_into_element(slot, result.nodes)
             unit.attach_target()
-    return serialize_xml(tree, data)
 
 
 def check_language_attribute(file_name: str, attribute: str, found: str, expected: str) -> None:
@@ -73,6 +103,11 @@ class _TranslationUnit:
     """Elements that get the translations: the target itself, or the segments inside it."""
     text_units: list[TextUnit]
 
+    @property
+    def has_translation(self) -> bool:
+        """Return whether there is a target with text already."""
+        return has_text(self.parent.find("{*}target"))
+
     def attach_target(self) -> None:
         """Insert the target after the source, or in place of an existing target."""
         old = self.parent.find("{*}target")
@@ -86,25 +121,8 @@ class _TranslationUnit:
         insert_element_after(sources[-1], self.target)
 
 
-def _needs_translation(parent: etree._Element, translator: TextUnitTranslator) -> bool:
-    """Return whether a unit is translated; count units that have a target already."""
-    has_translation = has_text(parent.find("{*}target"))
-    translator.report.num_already_translated += has_translation and not translator.overwrite
-    return not has_translation or translator.overwrite
-
-
-def _read_units_v1(
-    root: etree._Element, file_name: str, translator: TextUnitTranslator
-) -> Iterator[_TranslationUnit]:
+def _read_units_v1(root: etree._Element) -> Iterator[_TranslationUnit]:
     """Yield the units of an XLIFF 1 file."""
-    source_language, target_language = translator.source_language, translator.target_language
-    for file in root.iter("{*}file"):
-        declared_source = file.get("source-language", "")
-        declared_target = file.get("target-language", "")
-        check_language_attribute(file_name, "source-language", declared_source, source_language)
-        check_language_attribute(file_name, "target-language", declared_target, target_language)
-        if not declared_target:
-            file.set("target-language", target_language)
     for parent in root.iter("{*}trans-unit"):
         if parent.find("{*}source") is not None and _is_translatable(parent):
             yield _build_unit_v1(parent)
@@ -138,18 +156,8 @@ def _is_segment(element: etree._Element) -> bool:
     return element.get("mtype") == "seg"
 
 
-def _read_units_v2(
-    root: etree._Element, file_name: str, translator: TextUnitTranslator
-) -> Iterator[_TranslationUnit]:
+def _read_units_v2(root: etree._Element) -> Iterator[_TranslationUnit]:
     """Yield the segments of an XLIFF 2 file."""
-    check_language_attribute(
-        file_name, "srcLang", root.get("srcLang", ""), translator.source_language
-    )
-    check_language_attribute(
-        file_name, "trgLang", root.get("trgLang", ""), translator.target_language
-    )
-    if not root.get("trgLang"):
-        root.set("trgLang", translator.target_language)
     for segment in root.iter("{*}segment"):
         source = segment.find("{*}source")
         if source is not None and _is_translatable(segment):

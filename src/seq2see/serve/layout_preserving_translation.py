@@ -9,13 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
-from seq2see.documents import html_translation, translate_protected
-from seq2see.documents.markup import IndexRange
-from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
-from seq2see.documents.plain_text_translation import extract_list_marker
-from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
+from seq2see.documents import (
+    DocumentLanguages,
+    DocumentReport,
+    IndexRange,
+    ParsedDocument,
+    TextUnitTranslator,
+    UnitTranslation,
+    extract_list_marker,
+    find_placeholders,
+    find_sentences,
+    parse_html,
+    translate_protected,
+)
 from seq2see.text import TextSpan
 from seq2see.translator import (
     Translation,
@@ -44,12 +51,7 @@ def translate_texts(
 ) -> list[Translation]:
     """Translate texts in order."""
     if options.is_html:
-        return [
-            translate_html_with_alternatives(
-                translator, text, options.translation_options, options.keep_numbers
-            )
-            for text in texts
-        ]
+        return _translate_pages(translator, texts, options)
     spans = [find_translatable_spans(text, translator.languages[0]) for text in texts]
     lines = [span.text for spans_of_text in spans for span in spans_of_text]
     translations = iter(_translate_lines(translator, lines, options))
@@ -111,69 +113,50 @@ def _merge_adjacent_sentences(line: str, language: str) -> list[IndexRange]:
     return ranges
 
 
-class _RankTranslator:
-    """A translator that returns the translation of a chosen rank of another translator.
+def _translate_pages(
+    translator: Translator, pages: Sequence[str], options: TextTranslationOptions
+) -> list[Translation]:
+    """Translate HTML fragments with their tags, also in each alternative.
 
-    Each line is translated once and its translations of all ranks are cached.
+    Score and log-probability of the results are 0.
     """
-
-    def __init__(self, inner: Translator) -> None:
-        self._inner = inner
-        self._cache: dict[tuple[str, str], Translation] = {}
-        self.rank = 0
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        return self._inner.languages
-
-    @property
-    def max_alternatives(self) -> int:
-        """Largest number of alternatives of a line."""
-        return max((len(each.alternatives) for each in self._cache.values()), default=0)
-
-    def translate(
-        self, lines: Sequence[str], options: TranslationOptions, **settings: Any
-    ) -> list[Translation]:
-        options = options.with_settings(settings)
-        options_key = options.model_dump_json()
-        new = [line for line in dict.fromkeys(lines) if (options_key, line) not in self._cache]
-        if new:
-            keys = [(options_key, line) for line in new]
-            self._cache.update(zip(keys, self._inner.translate(new, options), strict=True))
-        return [self._select(self._cache[options_key, line]) for line in lines]
-
-    def _select(self, translation: Translation) -> Translation:
-        ranked = (replace(translation, alternatives=()), *translation.alternatives)
-        return ranked[min(self.rank, len(ranked) - 1)]
+    documents = [parse_html(page) for page in pages]
+    unit_translator = TextUnitTranslator(
+        translator, options.translation_options, keep_numbers=options.keep_numbers
+    )
+    languages = unit_translator.languages
+    units = [unit for document in documents for unit in document.units]
+    translated = iter(unit_translator.translate_n_best(units))
+    return [
+        _render_with_alternatives(document, [next(translated) for _ in document.units], languages)
+        for document in documents
+    ]
 
 
-def translate_html_with_alternatives(
-    translator: Translator, page: str, options: TranslationOptions, keep_numbers: bool
+def _render_with_alternatives(
+    document: ParsedDocument[str],
+    translations: Sequence[Sequence[UnitTranslation]],
+    languages: DocumentLanguages,
 ) -> Translation:
-    """Translate an HTML fragment with its tags, also in each alternative.
-
-    Score and log-probability of the result are 0.
-    """
-    ranked = _RankTranslator(translator)
-    best = _translate_page(ranked, page, options, keep_numbers)
-    alternatives = []
-    for rank in range(1, ranked.max_alternatives + 1):
-        ranked.rank = rank
-        alternatives.append(_translate_page(ranked, page, options, keep_numbers))
+    """Return the best translation of a page; its units have translations of several ranks."""
+    num_ranks = max(map(len, translations), default=1)
+    best, *alternatives = (
+        _build_page(document, [one[min(rank, len(one) - 1)] for one in translations], languages)
+        for rank in range(num_ranks)
+    )
     return replace(best, alternatives=tuple(alternatives))
 
 
-def _translate_page(
-    translator: _RankTranslator, page: str, options: TranslationOptions, keep_numbers: bool
+def _build_page(
+    document: ParsedDocument[str],
+    translations: Sequence[UnitTranslation],
+    languages: DocumentLanguages,
 ) -> Translation:
-    document_translator = TextUnitTranslator(
-        cast("Translator", translator), options, keep_numbers=keep_numbers
-    )
-    text = html_translation.translate_html_text(page, document_translator)
-    report = document_translator.report
+    """Return the translation of a page of one rank."""
+    report = DocumentReport.from_translations(document, translations)
     messages = {issue.message for issue in report.flags}
     return Translation(
-        text,
+        document.render(translations, languages),
         0.0,
         0.0,
         flags=tuple(flag for flag in TranslationFlag if flag in messages),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.head_ablation import AblationResults
 from seq2see.serve import unbatched_queue_items
@@ -29,10 +30,11 @@ from seq2see.serve.unbatched_queue_items import PartialTextCallback
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
-    extract_file_text_by_language,
-    extract_html_text,
+    find_text_by_language,
+    join_unit_texts,
     list_supported_extensions,
     make_translated_filename,
+    parse_file,
     translate_uploaded_file,
 )
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
@@ -261,8 +263,10 @@ class Service:
         target: str,
         options: TextTranslationOptions,
     ) -> list[RoutedTranslation]:
-        extract_text = extract_html_text if options.is_html else str
-        detected = [self.detect_languages(extract_text(text))[0] for text in texts]
+        plain = (
+            [join_unit_texts(parse_html(one).units) for one in texts] if options.is_html else texts
+        )
+        detected = [self.detect_languages(text)[0] for text in plain]
         results: dict[int, RoutedTranslation] = {}
         for language in dict.fromkeys(each.language for each in detected):
             route = self.find_route(language, target)
@@ -305,22 +309,23 @@ class Service:
         self, context: RequestContext, content: bytes, filename: str, source: str, target: str
     ) -> TranslatedFileInfo:
         check_file(content, filename, self.config.limits.uncompressed_bytes)
+        document = parse_file(content, filename)
         if _is_auto(source):
-            source = self._detect_file_language(content, filename, target)
+            source = self._detect_document_language(document, target)
         route = self.find_route(source, target)
         num_errors = 0
         if route.models:
             options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
             translator = self.create_translator(route, context, retry_when_full=True)
-            content, num_errors = translate_uploaded_file(translator, content, filename, options)
+            content, num_errors = translate_uploaded_file(translator, document, options)
         name = self.downloads.add(content, make_translated_filename(filename, route.target))
         return TranslatedFileInfo(name, num_errors)
 
-    def _detect_file_language(self, content: bytes, filename: str, target: str) -> str:
-        """Return the most likely of the languages in which the file can be read."""
+    def _detect_document_language(self, document: Document, target: str) -> str:
+        """Return the most likely of the languages in which a document can be read."""
         languages = self.models.languages
         target = match_language(target, languages) or target
-        texts = extract_file_text_by_language(content, filename, languages, target)
+        texts = find_text_by_language(document, languages, target)
         first = next(iter(texts))
         detected = self.detect_languages(texts[first])
         return next((each.language for each in detected if each.language in texts), first)

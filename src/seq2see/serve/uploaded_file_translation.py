@@ -14,112 +14,95 @@ import threading
 import time
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, cast
 from urllib.parse import quote
 
-from seq2see.documents import supported_formats
-from seq2see.documents.file_translation import find_document_format
-from seq2see.documents.html_translation import translate_html_text
-from seq2see.documents.unit_translator import DocumentReport, TextUnitTranslator
+from seq2see.documents import (
+    Document,
+    DocumentLanguages,
+    DocumentReport,
+    TextUnit,
+    TextUnitTranslator,
+    find_document_format,
+    select_units,
+    supported_formats,
+    translate_parsed_document,
+)
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
 from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
 from seq2see.translator import TranslationOptions, Translator
 
-_MULTILINGUAL_FORMATS = ("tmx", "xliff")
-"""Formats that state the language of each text."""
 _MAX_ARCHIVE_MEMBERS = 2000
 _MAX_STORED_FILES = 1000
 """Number of stored files; the oldest is removed first."""
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 
-def extract_html_text(page: str) -> str:
-    """Return the translatable text of an HTML page or the first part of it."""
-    return _extract_text(lambda translator: translate_html_text(page, translator), "en", "en")
+def parse_file(content: bytes, filename: str) -> Document:
+    """Parse a file; raise BadRequest if that is not possible."""
+    parse = find_document_format(Path(filename)).load_parser()
+    with _reporting_bad_requests():
+        return parse(content, filename)
 
 
-def extract_file_text_by_language(
-    content: bytes, filename: str, languages: Sequence[str], target: str
+@contextmanager
+def _reporting_bad_requests() -> Iterator[None]:
+    try:
+        yield
+    except Seq2SeeError as error:
+        raise BadRequest(f"Invalid request: {error}") from None
+
+
+def find_text_by_language(
+    document: Document, languages: Sequence[str], target: str
 ) -> dict[str, str]:
-    """Return the translatable text of a file by each source language that it may have.
+    """Return the text to translate by each source language that a document may have.
 
-    Only TMX and XLIFF files have different texts for different source languages.
-
-    Args:
-        content: The file.
-        filename: Its name; the extension determines the format.
-        languages: Possible source languages.
-        target: Target language.
+    Only documents that state languages have different texts for different source languages.
 
     Raises:
-        BadRequest: The file cannot be read in any of the languages.
+        BadRequest: The document cannot be read in any of the languages.
     """
-    document_format = find_document_format(Path(filename))
-    translate = document_format.load_translate_function()
     texts: dict[str, str] = {}
     problem: Seq2SeeError | None = None
-    is_multilingual = document_format.name in _MULTILINGUAL_FORMATS
-    for language in languages if is_multilingual else languages[:1]:
+    for language in languages:
         try:
-            texts[language] = _extract_text(
-                lambda translator: translate(content, filename, translator), language, target
-            )
+            units = select_units(document, DocumentLanguages(language, target)).units
+            texts[language] = join_unit_texts(units)
         except Seq2SeeError as error:
             problem = error
     if problem and not texts:
         raise BadRequest(f"Invalid request: {problem}")
-    if not is_multilingual:
-        return dict.fromkeys(languages, texts[languages[0]])
     return {language: text for language, text in texts.items() if text} or texts
 
 
-class _ExtractedLines(Exception):  # noqa: N818 carries a result
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = lines
-
-
-class _LineExtractor:
-    """Stands in for a translator; raises the lines that it should translate."""
-
-    def __init__(self, *languages: str) -> None:
-        self.languages = languages
-
-    def translate(self, lines: Sequence[str], *_: object, **__: object) -> NoReturn:
-        raise _ExtractedLines(lines)
-
-
-def _extract_text(
-    translate: Callable[[TextUnitTranslator], object], source: str, target: str
-) -> str:
-    try:
-        extractor = cast("Translator", _LineExtractor(source, target))
-        translate(TextUnitTranslator(extractor))
-    except _ExtractedLines as extracted:
-        return "\n".join(extracted.lines)
-    return ""
+def join_unit_texts(units: Sequence[TextUnit]) -> str:
+    """Return the text of units, one per line."""
+    return "\n".join(unit.text for unit in units)
 
 
 def translate_uploaded_file(
-    translator: Translator, content: bytes, filename: str, options: TranslationOptions
+    translator: Translator,
+    document: Document,
+    options: TranslationOptions,
 ) -> tuple[bytes, int]:
     """Translate a file and return it with the number of sentences that failed.
 
     Raises:
-        BadRequest: The file cannot be read, or no sentence could be translated.
+        BadRequest: The file is in another language, its translation cannot be written, or no
+            sentence could be translated.
         EngineError: No sentence could be translated, and the engine failed.
     """
-    document_translator = TextUnitTranslator(translator, options)
-    try:
-        translate = find_document_format(Path(filename)).load_translate_function()
-        translated = translate(content, filename, document_translator)
-    except Seq2SeeError as error:
-        raise BadRequest(f"Invalid request: {error}") from None
-    _check_report(document_translator.report)
-    return translated, len(document_translator.report.errors)
+    unit_translator = TextUnitTranslator(translator, options)
+    with _reporting_bad_requests():
+        selected = select_units(document, unit_translator.languages)
+        translated = translate_parsed_document(selected, unit_translator)
+    _check_report(translated.report)
+    return translated.content, len(translated.report.errors)
 
 
 def _check_report(report: DocumentReport) -> None:

@@ -7,20 +7,23 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from time import process_time
 from typing import Any
 
 import pytest
 
-from seq2see.documents import translate_html, translate_text
-from seq2see.documents.docx_translation import translate_file_content as translate_docx
+from seq2see.documents import (
+    TextUnitTranslator,
+    find_document_format,
+    select_units,
+    translate_html,
+    translate_parsed_document,
+    translate_text,
+)
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.markup_transfer import TokenRangeAllocator
 from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
-from seq2see.documents.po_translation import translate_file_content as translate_po
-from seq2see.documents.subtitle_translation import translate_file_content as translate_subtitles
-from seq2see.documents.unit_translator import TextUnitTranslator
-from seq2see.documents.xliff_translation import translate_file_content as translate_xliff
 from seq2see.errors import InputError
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation
@@ -68,6 +71,14 @@ def measure_seconds(work: Callable[[], object]) -> float:
         return process_time() - start
     finally:
         gc.enable()
+
+
+def translate(name: str, content: bytes) -> bytes:
+    """Translate the content of a file of a format."""
+    document = find_document_format(Path("x"), name).load_parser()(content, "x")
+    translator = TextUnitTranslator(COPY)  # type: ignore[arg-type]
+    selected = select_units(document, translator.languages)
+    return translate_parsed_document(selected, translator).content
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:
@@ -153,73 +164,73 @@ FIELD = '<w:r><w:t>w</w:t><w:fldChar w:fldCharType="begin"/></w:r>'
 
 
 @pytest.mark.parametrize(
-    ("translate", "content", "size"),
+    ("name", "content", "size"),
     [
         (
-            translate_po,
+            "po",
             lambda n: b'msgid "a"\n' * n + b'msgstr ""\n',
             2000,
         ),
         (
-            translate_po,
+            "po",
             lambda n: b'msgid ""\n' + b'"a dog "\n' * n + b'msgstr ""\n',
             1000,
         ),
         (
-            translate_po,
+            "po",
             lambda n: b'msgid "w' + b"<b " * n + b'"\nmsgstr ""\n',
             1000,
         ),
         (
-            translate_subtitles,
+            "srt",
             lambda n: f"{CUE}{'A dog runs' * 2 + chr(10)}".encode() * n,
             300,
         ),
         (
-            translate_subtitles,
+            "srt",
             lambda n: f"{CUE}{'A dog runs' + chr(10)}".encode() + b"w x\n" * n,
             800,
         ),
         (
-            translate_subtitles,
+            "srt",
             lambda n: CUE.encode() + (b"dog " * 20 + b"\n") * n,
             60,
         ),
         (
-            translate_xliff,
+            "xliff",
             lambda n: build_xliff('<g id="1">w</g> v ' * n),
             500,
         ),
         (
-            translate_xliff,
+            "xliff",
             lambda n: build_xliff('<mrk mtype="protected">w</mrk> v ' * n),
             300,
         ),
-        (translate_docx, lambda n: build_docx(FIELD * n), 400),
-        (translate_docx, lambda n: build_docx(build_run("w ") * n), 800),
+        ("docx", lambda n: build_docx(FIELD * n), 400),
+        ("docx", lambda n: build_docx(build_run("w ") * n), 800),
         (
-            translate_docx,
+            "docx",
             lambda n: build_docx((build_run("w ") + build_run("v ", "<w:b/>")) * n),
             300,
         ),
     ],
 )
 def test_document_formats_take_linear_time(
-    translate: Callable[..., bytes], content: Callable[[int], bytes], size: int
+    name: str, content: Callable[[int], bytes], size: int
 ) -> None:
-    assert_linear(lambda n: translate(content(n), "x", TextUnitTranslator(COPY)), size)
+    assert_linear(lambda n: translate(name, content(n)), size)
 
 
 def test_docx_with_huge_run_format_is_rejected() -> None:
     huge = build_run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
     with pytest.raises(InputError, match="format of a run must have at most 20,000 bytes"):
-        translate_docx(build_docx(huge), "x", TextUnitTranslator(COPY))
+        translate("docx", build_docx(huge))
 
 
 def test_very_long_numbers_are_accepted() -> None:
     assert translate_html(COPY, f"a &#{'1' * 5000}; dog") == "a \ufffd dog"
     header = f'msgid ""\nmsgstr ""\n"Plural-Forms: nplurals={"9" * 5000};\\n"\n'
-    assert b"nplurals=9" in translate_po(header.encode(), "x", TextUnitTranslator(COPY))
+    assert b"nplurals=9" in translate("po", header.encode())
 
 
 def test_token_allocation_finds_nearest_free_token() -> None:

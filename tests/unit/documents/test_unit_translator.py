@@ -453,10 +453,10 @@ def test_interrupt_leaves_no_files(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_supported_formats_have_translate_functions() -> None:
+def test_supported_formats_have_parse_functions() -> None:
     names = [one.name for one in supported_formats()]
     assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
-    assert all(callable(one.load_translate_function()) for one in supported_formats())
+    assert all(callable(one.load_parser()) for one in supported_formats())
 
 
 def test_format_name_overrides_extension(tmp_path: Path) -> None:

@@ -111,6 +111,19 @@ def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> No
     assert all(bool(each.alignment) == alignment for each in (best, *best.alternatives))
 
 
+def test_html_texts_and_alternatives_are_translated_in_one_call() -> None:
+    translator = RecordingTranslator()
+    options = TranslationOptions().with_settings({"beam_size": 2, "n_best": 2})
+    pages = ["<p>a dog</p><p>a cat</p>", "<p>a dog</p>", "<p>1</p>"]
+    translations = translate_texts(
+        cast("Translator", translator), pages, TextTranslationOptions(options, is_html=True)
+    )
+    assert translator.lines == ["a dog", "a cat"]
+    assert translations[0].text == "<p>A DOG</p><p>A CAT</p>"
+    assert [len(each.alternatives) for each in translations] == [1, 1, 0]
+    assert translations[1].alternatives[0].text == "<p>A DOG</p>"
+
+
 def test_stream_copies_markers_and_sentences_without_letters() -> None:
     translator, partial_texts = RecordingTranslator(), list[str]()
     text = "1. A dog runs! 14! A cat sits.\n---\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from lxml import etree
 from starlette.testclient import TestClient
 
 from seq2see.serve.errors import BadRequest, NotFound
@@ -162,6 +163,23 @@ def test_language_of_file_is_detected_from_translatable_text(
     form = {"source": "auto", "target": "de"}
     response = client.post("/translate_file", data=form, files={"file": (name, content)})
     assert response.status_code == 200, response.text
+
+
+def test_file_is_parsed_once_to_detect_its_language(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+    parse = etree.fromstring
+    monkeypatch.setattr(
+        etree, "fromstring", lambda data, parser: parsed.append(data) or parse(data, parser)
+    )
+    client = serving(pairs="fr-it en-de")
+    form = {"source": "auto", "target": "de"}
+    for name in ("a.xlf", "a.tmx"):
+        content = FILES[f".{name[2:]}"]
+        response = client.post("/translate_file", data=form, files={"file": (name, content)})
+        assert response.status_code == 200, response.text
+    assert parsed == [FILES[".xlf"], FILES[".tmx"]]
 
 
 def test_language_of_html_is_detected_from_translatable_text(serving: Serving) -> None:
