@@ -14,16 +14,18 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
 from lxml import etree
 
 from seq2see.errors import InputError
+from seq2see.text.languages import normalize_tag
 from seq2see.text.normalization import check_surrogates
+from seq2see.text.tmx import classify_inline_element, find_variant, get_variant_language
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -33,12 +35,24 @@ else:
 
 STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
+COMPRESSED_EXTENSIONS = {".gz", ".xz", ".zst"}
 READ_BYTES = 1 << 18
 """Approximate number of bytes per read."""
 LINES_PER_BLOCK = 8192
 """Number of pairs per block."""
 
 SplitName = Literal["train", "valid", "test"]
+SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
+
+
+def is_compressed(name: str) -> bool:
+    """Return whether the extension of a file is that of a compressed file."""
+    return Path(name).suffix.lower() in COMPRESSED_EXTENSIONS
+
+
+def file_extension(name: str) -> str:
+    """Return the extension in lower case, without that of a compressed file, for example ".de"."""
+    return Path(Path(name).stem if is_compressed(name) else name).suffix.lower()
 
 
 class SentencePair(NamedTuple):
@@ -76,7 +90,7 @@ def open_decompressed_binary(path: str) -> Iterator[IO[bytes]]:
 
 
 def _open(path: str) -> AbstractContextManager[IO[bytes]]:
-    match Path(path).suffix:
+    match Path(path).suffix.lower():
         case _ if path == STANDARD_INPUT:
             return nullcontext(sys.stdin.buffer)
         case ".gz":
@@ -267,11 +281,6 @@ def _get_text(record: Any, key: str, location: str) -> str:
     return value
 
 
-# Elements of a segment that hold formatting codes of an editor, not text.
-INLINE_CODES = {"bpt", "ept", "ph", "it", "ut"}
-XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-
-
 def read_tmx(
     path: str, languages: tuple[str, str], on_skipped: Callable[[int], None] = lambda _: None
 ) -> Iterator[SentencePair]:
@@ -281,88 +290,66 @@ def read_tmx(
     `on_skipped` is called with the number of each unit that lacks one of the languages. Raises
     InputError if the file is not TMX or no unit has both languages.
     """
-    other_languages, num_pairs = set[str](), 0
-    for number, texts in enumerate(_read_tmx_units(path), 1):
-        source, target = (_find_language(texts, _normalize_tag(tag)) for tag in languages)
-        if source is None or target is None:
-            other_languages.update(texts)
-            on_skipped(number)
+    other_languages, num_units, num_pairs = set[str](), 0, 0
+    for num_units, unit in enumerate(_iterate_tmx_units(path), 1):
+        source, target = (find_variant(unit, language) for language in languages)
+        if source is None or target is None or source is target:
+            variants = unit.iterchildren("{*}tuv")
+            other_languages.update(normalize_tag(get_variant_language(one)) for one in variants)
+            on_skipped(num_units)
         else:
             num_pairs += 1
-            yield SentencePair(source, target)
+            yield SentencePair(_get_segment(source), _get_segment(target))
     if not num_pairs:
         tags = ", ".join(sorted(other_languages - {""}))
-        actual = f"{tags} instead" if other_languages else "none"
+        without_tags = "units without language tags instead" if num_units else "none"
         raise InputError(
-            f"{path} must have units in both {' and '.join(languages)}, but has {actual}"
+            f"{path} must have units in both {' and '.join(languages)}, but has "
+            f"{f'{tags} instead' if tags else without_tags}"
         )
 
 
-def _read_tmx_units(path: str) -> Iterator[dict[str, str]]:
-    """Yield the texts of each unit by language."""
+def _iterate_tmx_units(path: str) -> Iterator[etree._Element]:
+    """Yield each unit; it is freed afterwards, so that memory does not grow with the file."""
     with open_decompressed_binary(path) as file:
         units = etree.iterparse(
             file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
         )
         try:
             for number, (_, unit) in enumerate(units, 1):
-                _check_entities(unit, f"{path}, unit {number}")
-                variants = reversed(list(unit.iter("{*}tuv")))
-                yield {_get_language(variant): _get_segment(variant) for variant in variants}
-                _free_unit(unit)
+                for entity in unit.iter(etree.Entity):  # not resolved, so text would be lost
+                    raise InputError(
+                        f"{path}, unit {number} must not contain entities, but has the entity "
+                        f"`{entity.text}`: replace it by its text"
+                    )
+                yield unit
+                unit.clear()
+                parent = unit.getparent()
+                while parent is not None and unit.getprevious() is not None:
+                    del parent[0]
         except etree.XMLSyntaxError as error:
             raise InputError(f"{path} must be TMX, but: {error.msg}") from None
 
 
-def _check_entities(unit: etree._Element, location: str) -> None:
-    """Raise InputError if the text has entities: they are not resolved, so text would be lost."""
-    for entity in unit.iter(etree.Entity):
-        raise InputError(
-            f"{location} must not contain entities, but has the entity `{entity.text}`: "
-            "replace it by its text"
-        )
-
-
-def _get_language(variant: etree._Element) -> str:
-    return _normalize_tag(variant.get(XML_LANG) or variant.get("lang") or "")
-
-
-def _normalize_tag(language: str) -> str:
-    return language.lower().replace("_", "-")
-
-
-def _find_language(texts: Mapping[str, str], tag: str) -> str | None:
-    """Return the text in a language, or else in one of its regional variants."""
-    exact = texts.get(tag)
-    regional = (text for code, text in texts.items() if code.startswith(tag + "-"))
-    return exact if exact is not None else next(regional, None)
-
-
 def _get_segment(variant: etree._Element) -> str:
+    """Return the text of a variant without formatting codes."""
     segment = variant.find("{*}seg")
-    return "" if segment is None else _extract_text(segment)
+    if segment is None:
+        return ""
+    text = "".join(_iterate_text(segment)) if len(segment) else segment.text or ""
+    return _SPACE_AROUND_BREAK.sub(" ", text).strip() if _BREAK.search(text) else text
 
 
-def _extract_text(element: etree._Element) -> str:
-    """Return the text of a segment without inline codes."""
-    parts = [element.text or ""]
+def _iterate_text(element: etree._Element) -> Iterator[str]:
+    yield element.text or ""
     for child in element:
-        is_code = not isinstance(child.tag, str) or etree.QName(child).localname in INLINE_CODES
-        parts += ["" if is_code else _extract_text(child), child.tail or ""]
-    text = "".join(parts)
-    if "\n" not in text and "\r" not in text:
-        return text
-    return " ".join(part.strip(" \t") for part in text.replace("\r", "\n").split("\n")).strip()
+        if classify_inline_element(child) == "paired":
+            yield from _iterate_text(child)
+        yield child.tail or ""
 
 
-def _free_unit(unit: etree._Element) -> None:
-    """Free a unit and those before it, so that memory does not grow with the file."""
-    unit.clear()
-    parent = unit.getparent()
-    while parent is not None and unit.getprevious() is not None:
-        del parent[0]
-
-
+_BREAK = re.compile(r"[\r\n]")
+_SPACE_AROUND_BREAK = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _LINE_BREAKS = re.compile(r"\r*\n|\r+\Z")
 
 

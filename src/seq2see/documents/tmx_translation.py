@@ -19,16 +19,14 @@ from seq2see.documents.parsed_document import (
     UnitTranslation,
 )
 from seq2see.documents.xml_parsing_and_editing import (
-    XML_LANGUAGE,
     has_text,
     insert_element_after,
-    local_name,
     parse_xml,
     serialize_xml,
     tag_in_same_namespace,
 )
 from seq2see.errors import InputError
-from seq2see.text.languages import is_same_language
+from seq2see.text.tmx import XML_LANGUAGE, classify_inline_element, find_variant
 
 CREATION_ID = "seq2see"
 """Author of a translation, which marks it as machine translation."""
@@ -40,11 +38,11 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     elements = list(tree.getroot().iter("{*}tu"))
 
     def select(languages: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
-        sources = [_find_variant(element, languages.source) for element in elements]
+        sources = [find_variant(element, languages.source) for element in elements]
         if elements and not any(source is not None for source in sources):
             raise InputError(f"{file_name} must have units in {languages.source}, but has none")
         rows = [
-            (number, element, source, _find_variant(element, languages.target))
+            (number, element, source, find_variant(element, languages.target))
             for number, (element, source) in enumerate(zip(elements, sources, strict=True), 1)
             if source is not None
         ]
@@ -72,18 +70,6 @@ def _has_segment_text(variant: etree._Element | None) -> bool:
     return variant is not None and has_text(_get_segment(variant))
 
 
-def _find_variant(unit: etree._Element, language: str) -> etree._Element | None:
-    """Return the variant of a unit in a language, or in a regional form of the language."""
-    variants = list(unit.iterchildren("{*}tuv"))
-    exact = [one for one in variants if _get_language(one).lower() == language.lower()]
-    regional = [one for one in variants if is_same_language(_get_language(one), language)]
-    return next(iter(exact + regional), None)
-
-
-def _get_language(variant: etree._Element) -> str:
-    return variant.get(XML_LANGUAGE) or variant.get("lang") or ""
-
-
 def _get_segment(variant: etree._Element) -> etree._Element:
     """Return the segment of a variant, which is created if it is missing."""
     segment = variant.find("{*}seg")
@@ -94,7 +80,7 @@ def _get_segment(variant: etree._Element) -> etree._Element:
 
 def _get_target(unit: etree._Element, source: etree._Element, language: str) -> etree._Element:
     """Return the variant in the target language, which is created if it is missing."""
-    target = _find_variant(unit, language)
+    target = find_variant(unit, language)
     if target is not None:
         return target
     new = etree.Element(source.tag, {XML_LANGUAGE: language, "creationid": CREATION_ID})
@@ -105,12 +91,5 @@ def _get_target(unit: etree._Element, source: etree._Element, language: str) -> 
 
 def _classify(element: etree._Element) -> InlineClassification:
     """Return the type of an element inside a segment."""
-    match local_name(element):
-        case "hi":
-            return InlineClassification("paired")
-        case "bpt":
-            return InlineClassification("open", element.get("i"))
-        case "ept":
-            return InlineClassification("close", element.get("i"))
-        case _:
-            return InlineClassification("standalone")
+    kind = classify_inline_element(element)
+    return InlineClassification(kind, element.get("i") if kind in {"open", "close"} else None)

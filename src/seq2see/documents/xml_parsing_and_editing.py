@@ -9,7 +9,6 @@ from lxml import etree
 
 from seq2see.errors import InputError
 
-XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>\s*")
 _INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -20,6 +20,7 @@ from seq2see.data.readers import (
     PairBlock,
     SentencePair,
     _read_complete_lines,
+    file_extension,
     read_jsonl,
     read_lines,
     read_text_files,
@@ -62,6 +63,13 @@ def pairs_of(blocks: Iterable[PairBlock]) -> list[SentencePair]:
 def test_plain_and_compressed_files_are_read(tmp_path: Path, extension: str) -> None:
     path = write(tmp_path, "a.txt" + extension, COMPRESSORS[extension](b"one\ntwo\n\nfour"))
     assert list(read_lines(path)) == ["one", "two", "", "four"]
+
+
+def test_extensions_in_upper_case_are_decompressed(tmp_path: Path) -> None:
+    for extension in (".gz", ".xz", ".zst"):
+        path = write(tmp_path, "train.en" + extension.upper(), COMPRESSORS[extension](b"one\n"))
+        assert list(read_lines(path)) == ["one"]
+        assert file_extension(path) == ".en"
 
 
 def test_several_compressed_streams_are_read(tmp_path: Path) -> None:
@@ -115,6 +123,20 @@ def test_tmx_regions_with_hyphen_or_underscore(tmp_path: Path) -> None:
     for languages in (("en", "de"), ("en", "DE-de"), ("en", "de_DE")):
         assert next(read_tmx(path, languages)) == SentencePair("A dog.", "Ein Hund.")
     assert len(list(read_tmx(path, ("en", "de")))) == 2
+
+
+def test_white_space_of_a_tmx_segment_is_normalized_once(tmp_path: Path) -> None:
+    segment = "Hello <hi>\n big </hi>world"
+    path = write(tmp_path, "a.tmx", TMX.replace("A dog.", segment))
+    assert next(read_tmx(path, ("en", "de"))).source == "Hello big world"
+
+
+def test_one_tmx_variant_is_not_both_sides(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tmx", TMX)
+    with pytest.raises(
+        InputError, match="must have units in both de and de-AT, but has de, de-de, en"
+    ):
+        list(read_tmx(path, ("de", "de-AT")))
 
 
 def with_entity(declared: str) -> str:
@@ -254,7 +276,12 @@ INVALID_FILES: dict[
     "no units": (
         {"a": b"<tmx><body/></tmx>"},
         lambda d: read_tmx(f"{d}/a", ("en", "de")),
-        "a must have units in both en and de, but has none",
+        "a must have units in both en and de, but has none$",
+    ),
+    "no language tags": (
+        {"a": b"<tmx><body><tu><tuv><seg>x</seg></tuv></tu></body></tmx>"},
+        lambda d: read_tmx(f"{d}/a", ("en", "de")),
+        "must have units in both en and de, but has units without language tags instead",
     ),
 }
 
