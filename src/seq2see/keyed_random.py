@@ -7,8 +7,9 @@ different ways, and stored results depend on each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 UintArray = NDArray[np.uint64]
 _IntOrArray = TypeVar("_IntOrArray", int, NDArray[Any])
+
+_Item = TypeVar("_Item")
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -69,6 +72,18 @@ def keyed_uniform(*key: int) -> float:
     """Return a pseudorandom number from [0, 1) that depends only on the key."""
     digest = blake2b(" ".join(map(str, key)).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+
+
+def sample_reservoir(items: Iterable[_Item], max_items: int) -> list[_Item]:
+    """Return a uniform sample of the items (Algorithm R); the same items give the same sample."""
+    generator = Random(0)  # noqa: S311 not used for security
+    sample: list[_Item] = []
+    for number, item in enumerate(items):
+        if number < max_items:
+            sample.append(item)
+        elif (index := generator.randrange(number + 1)) < max_items:
+            sample[index] = item
+    return sample
 
 
 def hash_text(text: str) -> int:

@@ -64,16 +64,18 @@ def build_corpus_config(
     """Return the config of a corpus from the options; raise ConfigError if they are invalid."""
     from seq2see.data.corpus_config_and_reading import CorpusConfig
 
-    parsed_columns = parse_columns(columns, format_name or "")
-    return CorpusConfig.model_validate(
-        {"files": files, "columns": parsed_columns, "format": format_name}
-    )
+    pair: tuple[int | str, int | str] | None = _parse_pair(columns, "--columns")
+    if pair and format_name != "jsonl" and all(str(column).isdecimal() for column in pair):
+        pair = int(pair[0]), int(pair[1])
+    return CorpusConfig.model_validate({"files": files, "columns": pair, "format": format_name})
 
 
 def check_files_exist(files: list[str]) -> None:
     """Raise InputError if one of the files of a corpus does not exist."""
+    from seq2see.data.corpus_config_and_reading import BuiltinName
+
     for name in files:
-        is_path = name != STANDARD_INPUT and not name.startswith("builtin:")
+        is_path = name != STANDARD_INPUT and not BuiltinName.parse(name)
         if is_path and not Path(name).exists():
             raise InputError(f"{name} cannot be read: {os.strerror(errno.ENOENT)}")
 
@@ -95,14 +97,6 @@ def parse_languages(text: str | None) -> tuple[str, str] | None:
     return pair
 
 
-def parse_columns(text: str | None, format_name: str) -> tuple[int | str, int | str] | None:
-    """Return the two columns of `--columns`: numbers, or keys of JSONL and TMX."""
-    pair = _parse_pair(text, "--columns")
-    if pair and format_name != "jsonl" and all(column.isdecimal() for column in pair):
-        return int(pair[0]), int(pair[1])
-    return pair
-
-
 def _parse_pair(text: str | None, option: str) -> tuple[str, str] | None:
     if text is None:
         return None
@@ -116,27 +110,22 @@ def _parse_pair(text: str | None, option: str) -> tuple[str, str] | None:
 
 def infer_languages(files: list[str]) -> tuple[str, str] | None:
     """Return the language codes in the file extensions, such as train.en and train.de.gz."""
-    if files[0].startswith("builtin:fables"):
+    from seq2see.data.corpus_config_and_reading import BuiltinName
+
+    builtin = BuiltinName.parse(files[0])
+    if builtin and builtin.is_fables:
         return "en", "fr"
-    codes = [_extension(name) for name in files]
-    if len(codes) == 2 and _ISO_639_1.issuperset(codes):
-        return codes[0], codes[1]
-    return None
+    source, *targets = map(infer_language, files)
+    target = targets[0] if targets else None
+    return (source, target) if source and target else None
 
 
 def infer_language(name: str) -> str | None:
     """Return the language code in the extension of a file, None if it is not a language code."""
-    code = _extension(name)
+    from seq2see.data.readers import file_extension
+
+    code = file_extension(name).removeprefix(".")
     return code if code in _ISO_639_1 else None
-
-
-def _extension(name: str) -> str:
-    """Return the extension without the dot, and without that of a compressed file."""
-    from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS
-
-    path = Path(name)
-    uncompressed = Path(path.stem) if path.suffix in COMPRESSED_EXTENSIONS else path
-    return uncompressed.suffix.removeprefix(".")
 
 
 def side_suffixes(languages: tuple[str, str] | None) -> tuple[str, str]:
@@ -222,15 +211,9 @@ def is_document(file: str) -> bool:
     return _document_format(Path(file)) not in {None, PLAIN_TEXT}
 
 
-def is_compressed(file: str) -> bool:
-    """Return whether the extension of a file is that of a compressed file."""
-    from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS
-
-    return Path(file).suffix.lower() in COMPRESSED_EXTENSIONS
-
-
 def output_format_problem(file: str, output: Path) -> str | None:
     """Return a message if the extension of the output contradicts the format of the input."""
+    from seq2see.data.readers import is_compressed
     from seq2see.documents.file_translation import UNSUPPORTED_EXTENSIONS
 
     if is_compressed(str(output)):
@@ -260,7 +243,7 @@ def check_model_path_not_file(model: Path, file: str) -> None:
 
 def check_file_to_translate(file: str, model: Path) -> None:
     """Raise InputError if a file does not exist, or is neither text nor a supported document."""
-    from seq2see.data.readers import READ_BYTES, open_decompressed_binary
+    from seq2see.data.readers import READ_BYTES, is_compressed, open_decompressed_binary
     from seq2see.documents.file_translation import check_not_unsupported_document
     from seq2see.documents.plain_text_translation import check_is_text
 

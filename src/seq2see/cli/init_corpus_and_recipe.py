@@ -184,8 +184,10 @@ def _split_corpus(
 
 def _name_split_files(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
     """Return the file names of each split; a built-in corpus has its own splits."""
-    splits = ("train", "valid", "test")
-    if files[0].startswith("builtin:"):
-        name = files[0].partition("/")[0]
-        return {split: [f"{name}/{split}"] for split in splits}
-    return {split: [f"{split}.{suffix}" for suffix in side_suffixes(sides)] for split in splits}
+    from seq2see.data.corpus_config_and_reading import BuiltinName
+    from seq2see.data.readers import SPLIT_NAMES
+
+    if builtin := BuiltinName.parse(files[0]):
+        return {split: [f"builtin:{builtin.corpus}/{split}"] for split in SPLIT_NAMES}
+    suffixes = side_suffixes(sides)
+    return {split: [f"{split}.{suffix}" for suffix in suffixes] for split in SPLIT_NAMES}

@@ -12,23 +12,25 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, Literal, NamedTuple, Self, cast, get_args
 
 from pydantic import Field
 
 from seq2see.atomic_files import compute_sha256
 from seq2see.config import Config
 from seq2see.data import digit_tasks, fables
-from seq2see.data.digit_tasks import load_digit_pairs
+from seq2see.data.digit_tasks import DigitTask, load_digit_pairs
 from seq2see.data.readers import (
+    SPLIT_NAMES,
     STANDARD_INPUT,
     PairBlock,
     SentencePair,
     SplitName,
     chunk_pairs_into_blocks,
+    file_extension,
     read_jsonl,
     read_text_files,
     read_tmx,
@@ -42,23 +44,56 @@ ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML
 SkippedUnitCallback = Callable[[int], None]
 """Called with the number of each translation unit that lacks one of the languages."""
 
-BUILTIN_PREFIX = "builtin:"
-COMPRESSED_EXTENSIONS = {".gz", ".xz", ".zst"}
 _FORMATS_BY_EXTENSION: Mapping[str, CorpusFormat] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".tmx": "tmx",
 }
+
+
+class BuiltinName(NamedTuple):
+    """The name of a built-in corpus and of one of its splits."""
+
+    corpus: str
+    split: str
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Parse `builtin:corpus/split`, by default the training split; None for another name."""
+        prefix, colon, rest = name.partition(":")
+        if prefix != "builtin" or not colon:
+            return None
+        corpus, _, split = rest.partition("/")
+        return cls(corpus, split or "train")
+
+    @property
+    def is_fables(self) -> bool:
+        """Whether the corpus is fables or their short form."""
+        return self.corpus in {"fables", "fables-short"}
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why there is no such corpus, or None."""
+        if self.corpus not in _BUILTIN_CORPORA:
+            known = ", ".join(_BUILTIN_CORPORA)
+            return f"must name a built-in corpus ({known}), but has {self.corpus} instead"
+        if self.split not in SPLIT_NAMES:
+            return f"must name the split train, valid or test, but has {self.split} instead"
+        return None
+
+    def load_pairs(self) -> list[SentencePair]:
+        """Return the pairs of the split."""
+        return _BUILTIN_CORPORA[self.corpus](cast("SplitName", self.split))
+
+
+def _load_fables(split: SplitName, short: bool = False) -> list[SentencePair]:
+    return [SentencePair(f.source, f.target) for f in fables.load_fables_split(split, short)]
+
+
 _BUILTIN_CORPORA: Mapping[str, Callable[[SplitName], list[SentencePair]]] = {
-    "fables": lambda split: [
-        SentencePair(f.source, f.target) for f in fables.load_fables_split(split)
-    ],
-    "fables-short": lambda split: [
-        SentencePair(f.source, f.target) for f in fables.load_fables_split(split, True)
-    ],
-    "copy": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("copy", split)],
-    "reverse": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("reverse", split)],
-    "sort": lambda split: [SentencePair(*pair) for pair in load_digit_pairs("sort", split)],
+    "fables": _load_fables,
+    "fables-short": partial(_load_fables, short=True),
+    **{task: partial(load_digit_pairs, task) for task in get_args(DigitTask)},
 }
 
 
@@ -84,8 +119,10 @@ class CorpusConfig(Config):
             yield Problem("files", f"must be {expected}, but has {files} instead")
         elif num_files == 2 and STANDARD_INPUT in self.files:
             yield Problem("files", f"must be one if it is standard input, but has {files} instead")
-        elif resolved == "builtin" and (problem := _builtin_problem(self.files[0])):
-            yield problem
+        elif resolved == "builtin":
+            problem = self.builtin.problem if self.builtin else "must start with builtin:"
+            if problem:
+                yield Problem("files", problem)
         if self.columns and resolved in {"text", "builtin"}:
             yield Problem("columns", f"must not be set for the format {resolved}")
         elif self.columns and not all(_is_column(column, resolved) for column in self.columns):
@@ -99,13 +136,16 @@ class CorpusConfig(Config):
         """The configured format, or that of the first file's extension."""
         if self.format:
             return self.format
-        name = self.files[0]
-        if name.startswith(BUILTIN_PREFIX):
+        if BuiltinName.parse(self.files[0]):
             return "builtin"
-        if name == STANDARD_INPUT:
+        if self.files[0] == STANDARD_INPUT:
             return "tsv"
-        suffixes = [s for s in Path(name.lower()).suffixes if s not in COMPRESSED_EXTENSIONS]
-        return _FORMATS_BY_EXTENSION.get(suffixes[-1], "text") if suffixes else "text"
+        return _FORMATS_BY_EXTENSION.get(file_extension(self.files[0]), "text")
+
+    @property
+    def builtin(self) -> BuiltinName | None:
+        """The built-in corpus, or None for files."""
+        return BuiltinName.parse(self.files[0]) if self.resolved_format == "builtin" else None
 
 
 class TrainingCorpusConfig(CorpusConfig):
@@ -123,16 +163,6 @@ def _is_column(column: int | str, corpus_format: CorpusFormat) -> bool:
     if corpus_format == "tsv":
         return isinstance(column, int) and column >= 1
     return isinstance(column, str)
-
-
-def _builtin_problem(name: str) -> Problem | None:
-    corpus, _, split = name.removeprefix(BUILTIN_PREFIX).partition("/")
-    if corpus not in _BUILTIN_CORPORA:
-        known = ", ".join(_BUILTIN_CORPORA)
-        return Problem("files", f"must name a built-in corpus ({known}), but has {name} instead")
-    if split and split not in get_args(SplitName):
-        return Problem("files", f"must name the split train, valid or test, but has {name} instead")
-    return None
 
 
 @dataclass(frozen=True)
@@ -159,8 +189,7 @@ class Corpus:
     @property
     def name(self) -> str:
         """The file names without directories, for messages."""
-        builtin = self.config.resolved_format == "builtin"
-        return " and ".join(f if builtin else Path(f).name for f in self.config.files)
+        return " and ".join(f if self.config.builtin else Path(f).name for f in self.config.files)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -190,15 +219,14 @@ class Corpus:
         """Return the fingerprint of the files as they are now."""
         config = self.config
         settings = (config.resolved_format, config.columns, self.languages, config.files)
-        is_builtin = config.resolved_format == "builtin"
-        digest = hashlib.sha256(repr(settings if is_builtin else settings[:3]).encode())
+        digest = hashlib.sha256(repr(settings if config.builtin else settings[:3]).encode())
         for path in self._content_files():
             digest.update(_file_digest(path))
         return digest.hexdigest()
 
     def _content_files(self) -> list[Path]:
         """Return the files that determine the content; for a built-in corpus, its code."""
-        if self.config.resolved_format != "builtin":
+        if not self.config.builtin:
             return [Path(path) for path in self.paths]
         generator = Path(fables.__file__).parent
         code = [path for path in sorted(generator.iterdir()) if path.suffix in {".py", ".tsv"}]
@@ -217,9 +245,9 @@ def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBl
     return read_tsv(corpus.paths[0], (int(first), int(second)))
 
 
-def _read_builtin(corpus: Corpus) -> Iterator[SentencePair]:
-    name, _, split = corpus.config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
-    return iter(_BUILTIN_CORPORA[name](cast("SplitName", split or "train")))
+def _read_builtin(corpus: Corpus) -> Iterator[PairBlock]:
+    assert corpus.config.builtin
+    return chunk_pairs_into_blocks(corpus.config.builtin.load_pairs())
 
 
 _READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
@@ -231,7 +259,7 @@ _READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator
     "tmx": lambda corpus, on_skipped: chunk_pairs_into_blocks(
         read_tmx(corpus.paths[0], corpus.column_names, on_skipped)
     ),
-    "builtin": lambda corpus, _: chunk_pairs_into_blocks(_read_builtin(corpus)),
+    "builtin": lambda corpus, _: _read_builtin(corpus),
 }
 
 
@@ -263,9 +291,13 @@ class DataConfig(Config):
 
         Raises ConfigError if `root` contains an undefined environment variable.
         """
-        root = os.path.expandvars(self.root)
-        if "$" in root:
-            raise ConfigError(
-                Problem("data.root", f"contains an undefined environment variable: {root}")
-            )
+        root = expand_environment_variables(self.root, "data.root")
         return Corpus(config, self.languages, recipe_directory / root)
+
+
+def expand_environment_variables(path: str, key: str) -> str:
+    """Return a path with $NAME replaced; raise ConfigError if a variable is not defined."""
+    expanded = os.path.expandvars(path)
+    if "$" in expanded:
+        raise ConfigError(Problem(key, f"contains an undefined environment variable: {expanded}"))
+    return expanded

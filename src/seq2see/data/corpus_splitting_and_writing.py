@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TextIO, get_args
+from typing import TextIO
 
 import numpy as np
 
 from seq2see.atomic_files import atomic_directory
 from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
 from seq2see.data.quality.words_and_word_ids import compute_match_key
-from seq2see.data.readers import SentencePair, SplitName, replace_line_breaks
+from seq2see.data.readers import SPLIT_NAMES, SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError, writing
 from seq2see.keyed_random import hash_text, hash_uniform
 from seq2see.text.packed_ids import IntArray
@@ -67,9 +67,6 @@ def write_pair(files: Sequence[TextIO], pair: SentencePair) -> None:
     """Write one line to each of two files; line breaks inside a text become spaces."""
     for file, text in zip(files, pair, strict=True):
         file.write(replace_line_breaks(text) + "\n")
-
-
-SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
 
 
 class CorpusSplitter:

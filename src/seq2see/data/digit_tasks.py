@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from random import Random
 from typing import Literal
 
-from seq2see.data.readers import SplitName
+from seq2see.data.readers import SentencePair, SplitName
 from seq2see.errors import InputError
 
 DigitTask = Literal["copy", "reverse", "sort"]
@@ -18,9 +18,7 @@ _MIN_MAX_DIGITS = 5
 """Shorter sequences would be too few for the splits."""
 
 
-def load_digit_pairs(
-    task: DigitTask, split: SplitName, max_digits: int = 12
-) -> list[tuple[str, str]]:
+def load_digit_pairs(task: DigitTask, split: SplitName, max_digits: int = 12) -> list[SentencePair]:
     """Return pairs of source and target, both digits separated by spaces.
 
     The sources have 1 to `max_digits` digits, with all lengths equally frequent as far as possible.
@@ -32,7 +30,7 @@ def load_digit_pairs(
             f"`max_digits` must be at least {_MIN_MAX_DIGITS}, but is {max_digits} instead"
         )
     sources = _generate_sources(max_digits)[split]
-    return [(" ".join(digits), " ".join(_solve(task, digits))) for digits in sources]
+    return [SentencePair(" ".join(digits), " ".join(_solve(task, digits))) for digits in sources]
 
 
 def _solve(task: DigitTask, digits: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from seq2see.data import fables
-from seq2see.data.corpus_config_and_reading import BUILTIN_PREFIX, Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.fables import FableSentencePair, SplitName
 from seq2see.errors import InputError
 from seq2see.text.languages import is_written_without_spaces
@@ -80,10 +80,10 @@ class EvaluationSet:
 
 def _load_fables(config: CorpusConfig) -> tuple[list[FableSentencePair], list[FableSentencePair]]:
     """Return the fables of a built-in corpus and some of another split; both empty for others."""
-    name, _, split = config.files[0].removeprefix(BUILTIN_PREFIX).partition("/")
-    if config.resolved_format != "builtin" or name not in {"fables", "fables-short"}:
+    builtin = config.builtin
+    if builtin is None or not builtin.is_fables:
         return [], []
-    other: SplitName = "train" if split == "valid" else "valid"
-    short = name == "fables-short"
-    own = fables.load_fables_split(cast("SplitName", split or "train"), short)
+    other: SplitName = "train" if builtin.split == "valid" else "valid"
+    short = builtin.corpus == "fables-short"
+    own = fables.load_fables_split(cast("SplitName", builtin.split), short)
     return own, fables.load_fables_split(other, short)[:NUM_HEAD_SELECTION_FABLES]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.keyed_random import sample_reservoir
 from seq2see.progress_callbacks import MessageCallback
 from seq2see.text.normalization import (
     Normalization,
@@ -120,7 +120,7 @@ def train_sentencepiece(
         ConfigError: If the vocabulary size does not fit the text.
     """
     with _message_callback(on_message) as report:
-        sample = _sample_lines(_check_lines(lines, report), config)
+        sample = sample_reservoir(_check_lines(lines, report), config.max_lines)
         if not any(line.strip() for line in sample):
             raise InputError("the text must have a line that is not blank, but has none")
         report(f"training {config.vocab_size:,} pieces from {len(sample):,} lines")
@@ -146,18 +146,6 @@ def _check_lines(lines: Iterable[str], report: MessageCallback) -> Iterator[str]
         yield line
         if number % _LINES_PER_MESSAGE == 0:
             report(f"read {number:,} lines")
-
-
-def _sample_lines(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """Return a uniform sample of at most `max_lines` lines (reservoir sampling, Algorithm R)."""
-    generator = random.Random(0)  # noqa: S311 fixed seed: the same lines give the same sample
-    sample: list[str] = []
-    for number, line in enumerate(lines):
-        if number < config.max_lines:
-            sample.append(line)
-        elif (index := generator.randrange(number + 1)) < config.max_lines:
-            sample[index] = line
-    return sample
 
 
 def _split_lines(lines: Sequence[str], config: TokenizerConfig) -> Iterator[str]:

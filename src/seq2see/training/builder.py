@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,11 @@ from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.bundle.files import WEIGHTS_FILE
 from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_pairs
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
-from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import (
+    Corpus,
+    CorpusConfig,
+    expand_environment_variables,
+)
 from seq2see.data.encoded_corpus import (
     EncodedCorpus,
     EncodingOptions,
@@ -191,12 +194,7 @@ class RunBuilder:
         """Model directories by recipe key; raise ConfigError for an undefined variable."""
         paths = {}
         for key, path in self.run_config.pretrained_model_paths.items():
-            expanded = os.path.expandvars(path)
-            if "$" in expanded:
-                raise ConfigError(
-                    Problem(key, f"contains an undefined environment variable: {expanded}")
-                )
-            paths[key] = self.base_directory / expanded
+            paths[key] = self.base_directory / expand_environment_variables(path, key)
         return paths
 
     @property

@@ -34,7 +34,8 @@ FILES = {
 def directory(tmp_path: Path) -> Path:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, "utf-8")
-    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(FILES["a.tsv"].encode()))
+    for name in ("a.tsv.gz", "A.TSV.GZ"):
+        (tmp_path / name).write_bytes(gzip.compress(FILES["a.tsv"].encode()))
     return tmp_path
 
 
@@ -48,6 +49,7 @@ def directory(tmp_path: Path) -> Path:
         {"files": ["a.jsonl"]},
         {"files": ["a.tmx"]},
         {"files": ["A.TSV"]},
+        {"files": ["A.TSV.GZ"]},
         {"files": ["a.tmx"], "columns": ["EN", "de"]},
     ],
     ids=str,

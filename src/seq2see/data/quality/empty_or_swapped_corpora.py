@@ -6,15 +6,15 @@ installed; and by the words of the training corpora.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2see.data.corpus_config_and_reading import COMPRESSED_EXTENSIONS, Corpus
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.quality.languages import SideLanguage, find_script_set_of_lines
 from seq2see.data.quality.words_and_word_ids import extract_words
-from seq2see.data.readers import SentencePair
+from seq2see.data.readers import SentencePair, file_extension
 from seq2see.errors import InputError
+from seq2see.keyed_random import sample_reservoir
 from seq2see.text.language_detection import (
     LinguaDetector,
     are_confusable_languages,
@@ -51,18 +51,12 @@ def check_not_empty_or_swapped(
 
 
 def sample_pairs(corpus: Corpus) -> list[SentencePair]:
-    """Return a uniform sample of the non-empty pairs (reservoir sampling).
+    """Return a uniform sample of the non-empty pairs .
 
     Raises InputError if there is none.
     """
-    generator = random.Random(0)  # noqa: S311 fixed seed, for reproducible samples
-    sample: list[SentencePair] = []
     non_empty = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
-    for number, pair in enumerate(non_empty):
-        if number < SAMPLE_SIZE:
-            sample.append(pair)
-        elif (index := generator.randrange(number + 1)) < SAMPLE_SIZE:
-            sample[index] = pair
+    sample = sample_reservoir(non_empty, SAMPLE_SIZE)
     if not sample:
         raise InputError(f"{corpus.name} has no pair with text on both sides")
     return sample
@@ -72,7 +66,7 @@ def _check_file_names(corpus: Corpus, languages: tuple[str, str]) -> None:
     """Raise InputError for train.de and train.en if the languages are English and German."""
     if corpus.config.resolved_format != "text":
         return
-    extensions = [detector_code(_extension(name)) for name in corpus.config.files]
+    extensions = [detector_code(file_extension(name)[1:]) for name in corpus.config.files]
     source, target = (detector_code(language) for language in languages)
     if source != target and extensions == [target, source]:
         raise _swapped_error(
@@ -80,11 +74,6 @@ def _check_file_names(corpus: Corpus, languages: tuple[str, str]) -> None:
             f"the source language is {languages[0]}, but the source file is "
             f"{Path(corpus.config.files[0]).name}",
         )
-
-
-def _extension(name: str) -> str:
-    suffixes = [s for s in Path(name.lower()).suffixes if s not in COMPRESSED_EXTENSIONS]
-    return suffixes[-1].removeprefix(".") if suffixes else ""
 
 
 def _check_languages(
