@@ -400,6 +400,21 @@ def test_evaluate_rejects_model_options_with_hypotheses(run, model, tmp_path) ->
     assert run("evaluate", *files, "--resamples", "0").status == 0
 
 
+def test_compare_requires_systems_before_two_files_of_test_set(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.en", "a.fr", "x.fr", "y.fr"):
+        (tmp_path / name).write_text("un\n", "utf-8")
+    test_set, systems = [["--test-set", "a.en", "a.fr"], ["x.fr", "y.fr"]]
+    done = run("compare", *test_set, *systems)
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        "seq2see: A and B must come before the files of `--test-set`: "
+        "seq2see compare A B --test-set a.en a.fr\n"
+    )
+    assert run("compare", *systems, *test_set).status == 0
+    assert run("compare", "--reference", "a.fr", *systems).status == 0
+
+
 def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:
     (tmp_path / "a.fr").write_text("un\n", "utf-8")
     arguments = ["compare", *[tmp_path / "a.fr"] * 2, "--reference", tmp_path / "a.fr"]
@@ -603,6 +618,14 @@ STATUSES = {
 }
 
 
+UNSUPPORTED = {
+    "--sample": "its random samples are different",
+    "--prefix": "it does not support prefix, forbidden phrases or glossary",
+    "--ensemble": "it does not support ensembles",
+}
+"""Why ctranslate2 cannot be used with an option."""
+
+
 @pytest.mark.parametrize(("status", "arguments"), STATUSES.values(), ids=STATUSES)
 def test_invalid_options_exit_with_2_missing_files_with_1(
     run, model, tmp_path, status, arguments
@@ -616,4 +639,6 @@ def test_invalid_options_exit_with_2_missing_files_with_1(
         assert done.err.startswith("seq2see: `--device` must be available here (auto, cpu")
         assert done.err.endswith("), but is gpu instead\n")
     if "ctranslate2" in arguments:
-        assert "seq2see: `--engine` must be auto or torch, not ctranslate2: it" in done.err
+        reason = next(UNSUPPORTED[each] for each in arguments if each in UNSUPPORTED)
+        problem = f"seq2see: `--engine` must be auto or torch, not ctranslate2: {reason}"
+        assert problem in done.err

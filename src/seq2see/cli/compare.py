@@ -80,6 +80,7 @@ _FilesArgument = Annotated[
 
 
 def compare(
+    context: typer.Context,
     first: _FirstArgument,
     second: _SecondArgument,
     files: _FilesArgument = None,
@@ -114,8 +115,9 @@ def compare(
     build_corpus = partial(
         corpora_and_path_checks.build_test_set_config, columns=columns, format_name=format_name
     )
-    _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
+    _, _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
         lambda: _check_model_options(systems, {**search, **loading}),
+        lambda: _check_systems_come_first(context.meta["arguments"], first, files),
         lambda: _assign_files(files, test_files, references, systems, build_corpus),
         lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
         lambda: options.build_translation_options(search),
@@ -159,6 +161,21 @@ def _check_model_options(systems: Sequence[str], model_options: Mapping[str, obj
     given = {option: value != "auto" and value for option, value in model_options.items()}
     if not any(map(_is_model, systems)) and (unused := format_given_option_names(given)):
         raise ConfigError(f"{unused} must be left out with two files: nothing is translated")
+
+
+def _check_systems_come_first(arguments: list[str], first: str, files: list[str] | None) -> None:
+    """Raise ConfigError if the systems follow two files of an option, as in `--test-set a b X Y`.
+
+    Click would parse b as the first system and Y as a file of the option.
+    """
+    before = arguments[: arguments.index(first)]
+    for option in ("--test-set", "--reference"):
+        if files and (before[-2:-1] == [option] or "".join(before[-1:]).startswith(f"{option}=")):
+            value = before[-1].removeprefix(f"{option}=")
+            raise ConfigError(
+                f"A and B must come before the files of `{option}`: "
+                f"seq2see compare A B {option} {value} {first}"
+            )
 
 
 def _assign_files(

@@ -58,6 +58,7 @@ class OneLineErrorCommand(_UsageErrors, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; `--languages en de` is accepted for `--languages en,de`."""
+        ctx.meta["arguments"] = list(args)
         parsed: list[str] = super().parse_args(ctx, join_languages_option(args))
         return parsed
 
