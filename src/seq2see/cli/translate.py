@@ -214,6 +214,7 @@ def translate(
         split=split,
         alignment=alignment,
         token_scores=with_scores and as_json,
+        check_retokenization=as_json,
     )
     load = partial(load_translator, model, engine, device, threads, precision, ensemble)
     models = [str(directory) for directory in ensemble or ()]

@@ -96,7 +96,8 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
         fields = {"prefix", "forbidden", "glossary", "alignment", "token_scores"}
         options = {name: getattr(self, name) for name in fields}
         search = {**build_search_settings(self, config), "n_best": self.n_best}
-        return TranslationOptions(split="always", **options).with_settings(search)
+        settings = {**search, "split": "always", "check_retokenization": True}
+        return TranslationOptions(**options).with_settings(settings)
 
 
 class ExplainRequest(ModelSelectionParameters, SearchParameters):

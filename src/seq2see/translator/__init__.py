@@ -1,6 +1,5 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
-from seq2see.translator.options import TranslationOptions
 from seq2see.translator.translation import (
     AlignmentLink,
     PairScore,
@@ -8,9 +7,11 @@ from seq2see.translator.translation import (
     SentencePairOffsets,
     Translation,
     TranslationFlag,
+    TranslationOptions,
     join_translations,
 )
 from seq2see.translator.translator import Translator, load
+from seq2see.translator.word_alignment import WordAlignment, align_words
 
 __all__ = [
     "AlignmentLink",
@@ -21,6 +22,8 @@ __all__ = [
     "TranslationFlag",
     "TranslationOptions",
     "Translator",
+    "WordAlignment",
+    "align_words",
     "join_translations",
     "load",
 ]

@@ -21,7 +21,7 @@ from seq2see.text.languages import (
     is_written_without_spaces,
 )
 from seq2see.text.tokenizer import find_offsets_in_decoded_text
-from seq2see.translator.options import TranslationOptions
+from seq2see.translator.translation import TranslationOptions
 
 # B rows, K beams, V vocabulary, E emitted tokens, S sources, P required phrases of a source,
 # L tokens of a phrase, W windows, N matches

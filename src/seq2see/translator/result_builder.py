@@ -1,23 +1,15 @@
-"""Builds translations from hypotheses: text, flags, token scores and word alignment."""
+"""Builds translations from hypotheses: text, flags, token scores and alignment links."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from seq2see.engines.base import Engine, TargetScores
 from seq2see.search import Hypothesis
 from seq2see.text import Tokenizer, TokenizerPair
-from seq2see.text.languages import find_word_offsets
-from seq2see.text.tokenizer import (
-    Offsets,
-    find_offsets_in_decoded_text,
-    find_offsets_in_original_text,
-)
+from seq2see.text.tokenizer import find_offsets_in_decoded_text
 from seq2see.translator.constraints import LexicalConstraints
-from seq2see.translator.options import TranslationOptions
 from seq2see.translator.segmentation import Segment
 from seq2see.translator.translation import (
     AlignmentLink,
@@ -25,7 +17,9 @@ from seq2see.translator.translation import (
     SentencePairOffsets,
     Translation,
     TranslationFlag,
+    TranslationOptions,
 )
+from seq2see.translator.word_alignment import align_words
 
 # E target tokens with the end-of-sentence token, S source tokens without special tokens
 
@@ -38,8 +32,6 @@ SHORT_RATIO, SHORT_SLACK = 1 / 3, 3
 """A translation is short below SHORT_RATIO × source tokens − SHORT_SLACK."""
 LONG_RATIO, LONG_SLACK = 3, 10
 """A translation is long above LONG_RATIO × source tokens + LONG_SLACK."""
-MIN_LINK_WEIGHT = 0.05
-"""Alignment links with a lower weight are removed, except the strongest link of each word."""
 NO_TRANSLATION_MESSAGE = (
     "no translation satisfies `prefix`, `forbidden` and the length limits: relax one of them"
 )
@@ -56,8 +48,8 @@ class FlagInputs:
     is_finished: bool
     is_same_language: bool
     has_unknown: bool
-    retokenized_ids: Sequence[int]
-    """Ids of the target text when it is tokenized again."""
+    retokenized_ids: Sequence[int] | None
+    """Ids of the target text when it is tokenized again; None if that is not checked."""
 
 
 def find_flags(inputs: FlagInputs) -> Iterator[TranslationFlag]:
@@ -75,7 +67,7 @@ def find_flags(inputs: FlagInputs) -> Iterator[TranslationFlag]:
         yield TranslationFlag.LONG
     if inputs.has_unknown:
         yield TranslationFlag.UNKNOWN
-    if inputs.retokenized_ids != inputs.target_ids:
+    if inputs.retokenized_ids not in (None, inputs.target_ids):
         yield TranslationFlag.RETOKENIZED
 
 
@@ -99,59 +91,6 @@ def has_repetition(ids: Sequence[int]) -> bool:
     return False
 
 
-def build_alignment_links(
-    tokenizers: TokenizerPair,
-    source: tuple[str, Sequence[int]],
-    target: tuple[str, Sequence[int]],
-    attention_ES: Tensor,
-) -> tuple[AlignmentLink, ...]:
-    """Return the alignment links of each target word, strongest first.
-
-    The weight of a link is the sum over the pieces of the source word and the mean over the pieces
-    of the target word.
-
-    Args:
-        tokenizers: Tokenizers of both sides.
-        source: Text and ids of the source.
-        target: Text and ids of the target.
-        attention_ES: Cross-attention weights of each target token.
-    """
-    source_pieces = find_offsets_in_original_text(tokenizers.source, source[1], source[0])
-    target_pieces = find_offsets_in_decoded_text(tokenizers.target, target[1], target[0])
-    source_words = _find_words(source[0], source_pieces)
-    target_words = _find_words(target[0], target_pieces)
-    links: list[AlignmentLink] = []
-    for word, rows in zip(
-        target_words, _find_overlapping_pieces(target_words, target_pieces), strict=True
-    ):
-        if not rows:
-            continue
-        weights_S = attention_ES[rows].mean(0).tolist()
-        columns_per_word = _find_overlapping_pieces(source_words, source_pieces)
-        weights = [sum(weights_S[i] for i in columns) for columns in columns_per_word]
-        links += _link_word(word, source_words, weights)
-    return tuple(links)
-
-
-def _link_word(
-    target_word: Offsets, source_words: Sequence[Offsets], weights: Sequence[float]
-) -> list[AlignmentLink]:
-    order = sorted(range(len(source_words)), key=lambda i: -weights[i])
-    strong = [i for rank, i in enumerate(order) if rank == 0 or weights[i] >= MIN_LINK_WEIGHT]
-    return [AlignmentLink(*source_words[i], *target_word, weights[i]) for i in strong]
-
-
-def _find_words(text: str, pieces: Sequence[Offsets]) -> list[Offsets]:
-    return find_word_offsets(text, {start for start, _ in pieces})
-
-
-def _find_overlapping_pieces(
-    words: Sequence[Offsets], pieces: Sequence[Offsets]
-) -> list[list[int]]:
-    """Return the indices of the pieces that overlap each word."""
-    return [[i for i, (a, b) in enumerate(pieces) if a < end and b > start] for start, end in words]
-
-
 @dataclass(frozen=True, slots=True)
 class DecodedHypothesis:
     """A hypothesis with its decoded text."""
@@ -159,8 +98,8 @@ class DecodedHypothesis:
     segment: Segment
     hypothesis: Hypothesis
     text: str
-    retokenized_ids: Sequence[int]
-    """Ids of the text when it is tokenized again."""
+    retokenized_ids: Sequence[int] | None
+    """Ids of the text when it is tokenized again; None if that is not checked."""
     target_scores: TargetScores | None
     """Scores and attention of the tokens, if they were computed."""
 
@@ -197,7 +136,9 @@ class ResultBuilder:
         ]
         tokenizer = self._tokenizers.target
         texts = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self._threads)
-        retokenized = tokenizer.encode_batch(texts, self._threads)
+        retokenized: Sequence[Sequence[int] | None] = [None] * len(texts)
+        if options.check_retokenization:
+            retokenized = tokenizer.encode_batch(texts, self._threads)
         target_scores = self._score_targets(pairs, options)
         columns = zip(pairs, texts, retokenized, target_scores, strict=True)
         translations = (
@@ -274,9 +215,8 @@ class ResultBuilder:
         segment, ids = decoded.segment, decoded.hypothesis.tokens_without_eos
         first = int(self._engine.special_tokens.source_bos_id is not None)
         attention_ES = decoded.target_scores.attention_ES[:, first : first + len(segment.ids)]
-        return build_alignment_links(
-            self._tokenizers, (segment.span.text, segment.ids), (decoded.text, ids), attention_ES
-        )
+        source, target = (segment.span.text, segment.ids), (decoded.text, ids)
+        return align_words(self._tokenizers, source, target, attention_ES).to_links()
 
 
 def build_scored_tokens(

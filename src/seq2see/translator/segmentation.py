@@ -14,8 +14,7 @@ from seq2see.text import (
 )
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.text.normalization import check_surrogates
-from seq2see.translator.options import SplitMode
-from seq2see.translator.translation import Translation, join_translations
+from seq2see.translator.translation import SplitMode, Translation, join_translations
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from seq2see.errors import InputError
 from seq2see.search import Hypothesis, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
-from seq2see.translator.options import TranslationOptions
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import LineSplitter, Segment, SegmentedLine
-from seq2see.translator.translation import PairScore, Translation
+from seq2see.translator.translation import PairScore, Translation, TranslationOptions
 
 DEFAULT_OPTIONS = TranslationOptions()
 DEFAULT_MAX_TOKENS = 512

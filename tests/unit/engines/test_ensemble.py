@@ -49,7 +49,9 @@ def test_log_probability_is_that_of_mean_probability(directories: list[Path]) ->
     ensemble, *members = (
         seq2see.load(directory, "torch") for directory in (directories, *directories)
     )
-    results = ensemble.translate(LINES, token_scores=True, coverage_penalty=0.1, **SHORT)
+    results = ensemble.translate(
+        LINES, token_scores=True, check_retokenization=True, coverage_penalty=0.1, **SHORT
+    )
     pairs = [(line, translation.text) for line, translation in zip(LINES, results, strict=True)]
     mean_scores, *member_scores = (t.score(pairs) for t in (ensemble, *members))
     for mean_score, *scores in zip(mean_scores, *member_scores, strict=True):

@@ -22,10 +22,16 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import Beam, Hypothesis, SearchConfig, SentenceSearchInput
-from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
+from seq2see.text import EOS_ID, Tokenizer, TokenizerConfig, TokenizerPair
 from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import find_offsets_in_decoded_text, find_offsets_in_original_text
-from seq2see.translator import Translation, TranslationFlag, TranslationOptions, Translator
+from seq2see.translator import (
+    Translation,
+    TranslationFlag,
+    TranslationOptions,
+    Translator,
+    align_words,
+)
 from seq2see.translator.constraints import (
     LexicalConstraints,
     PhrasePattern,
@@ -33,7 +39,6 @@ from seq2see.translator.constraints import (
 )
 from seq2see.translator.result_builder import (
     FlagInputs,
-    build_alignment_links,
     find_flags,
     has_repetition,
 )
@@ -247,7 +252,7 @@ def test_score_equals_translate_unless_retokenized(engine, tokenizers) -> None:
         terse.output.tokens.weight_VM.mul_(0.5)  # what is rounded grows with the logits
         terse.output.bias_V[EOS_ID] = 8.0
     translator = Translator(TorchEngine(terse), tokenizers, ("en", "fr"))
-    found = translator.translate(LINES, prefix="Le chat", beam_size=2)
+    found = translator.translate(LINES, prefix="Le chat", beam_size=2, check_retokenization=True)
     whole_ones = [
         (line, t)
         for line, t in zip(LINES, found, strict=True)
@@ -543,6 +548,20 @@ def test_flags(given: FlagInputs, expected: list[TranslationFlag]) -> None:
     assert list(find_flags(given)) == expected
 
 
+def test_retokenization_is_checked_on_request(translator: Translator, monkeypatch) -> None:
+    encode, encoded = Tokenizer.encode_batch, []
+    monkeypatch.setattr(
+        Tokenizer, "encode_batch", lambda *a: encoded.append(list(a[1])) or encode(*a)
+    )
+    found = translator.translate(LINES[:8], **FEW)
+    assert encoded == [LINES[:8]]
+    assert not any(TranslationFlag.RETOKENIZED in each.flags for each in found)
+    checked = translator.translate(LINES[:8], check_retokenization=True, **FEW)
+    encoded_again = [text for batch in encoded[2:] for text in batch]
+    assert sorted(encoded_again) == sorted(each.text for each in checked)
+    assert any(TranslationFlag.RETOKENIZED in each.flags for each in checked)
+
+
 def test_source_bytes_are_flagged_as_unknown(translator: Translator) -> None:
     plain, strange = translator.translate([LINES[0], f"日本語 🙂 {LINES[0]}"])
     assert TranslationFlag.UNKNOWN not in plain.flags
@@ -583,7 +602,7 @@ def test_alignment_links_of_known_attention(tokenizers: TokenizerPair) -> None:
         same = [c for c, (a, _) in enumerate(columns) if (a >= 4) == (start >= 3)]
         attention[row, same] = 0.9 / len(same)
         attention[row, 0] += 0.04
-    found = build_alignment_links(tokenizers, (source, ids[0]), (target, ids[1]), attention)
+    found = align_words(tokenizers, (source, ids[0]), (target, ids[1]), attention).to_links()
     best = [link for link in found if link.target_start == 0]
     assert (best[0].source_start, best[0].source_end) == (0, 3)
     assert best[0].weight == pytest.approx(0.94)
