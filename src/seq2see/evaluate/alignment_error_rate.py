@@ -1,8 +1,8 @@
 """Alignment error rate (AER) of the heads of cross-attention.
 
-The reference translation is decoded, and each target word is linked to the source word with the
-largest attention weight while the pieces of the target word are predicted. The best head is
-selected on other sentences than those on which it is scored.
+The reference translation is decoded, and words are linked as in translations, by
+`seq2see.translator.align_words`. The best head is selected on other sentences than those on which
+it is scored.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ from seq2see.model import (
     Transformer,
 )
 from seq2see.text import TokenizerPair
-from seq2see.text.tokenizer import (
-    Offsets,
-    find_offsets_in_decoded_text,
-    find_offsets_in_original_text,
-)
+from seq2see.text.tokenizer import Offsets
+from seq2see.translator import align_words
 
 # B sentences, L layers of the decoder, H heads, T target tokens, S source tokens,
-# U target words, W source words
+# U target words, W source words, V and X target and source words of the gold alignment
 
 MAX_BATCH_TOKENS = 4096
 
@@ -106,17 +103,15 @@ class HeadAlignmentScorer:
 
     def score_heads(self, fables: Sequence[FableSentencePair]) -> list[list[AlignmentScore]]:
         """Return for each layer the score of each head, followed by that of their average."""
-        correct_LH, predicted, gold = torch.zeros(()), 0, 0
+        correct_LH = predicted_LH = torch.zeros(())
         for fable, weights_LHTS in self._iterate_weights(fables):
-            words_LHUW, gold_UW = self._to_words(fable, weights_LHTS)
-            links_LHU = words_LHUW.argmax(-1)
-            hits_LHU = gold_UW.gather(1, links_LHU.flatten(0, 1).T).T.view_as(links_LHU)
-            correct_LH = correct_LH + hits_LHU.sum(-1)
-            predicted += len(gold_UW)
-            gold += len(fable.alignment)
+            predicted_LHVX, gold_VX = self._align_gold_words(fable, weights_LHTS)
+            correct_LH = correct_LH + (predicted_LHVX & gold_VX).sum((-2, -1))
+            predicted_LH = predicted_LH + predicted_LHVX.sum((-2, -1))
+        gold = sum(len(fable.alignment) for fable in fables)
         return [
-            [AlignmentScore.from_counts(correct, predicted, gold) for correct in layer]
-            for layer in correct_LH.tolist()
+            [AlignmentScore.from_counts(*counts, gold) for counts in zip(*heads, strict=True)]
+            for heads in zip(correct_LH.tolist(), predicted_LH.tolist(), strict=True)
         ]
 
     def _iterate_weights(
@@ -148,22 +143,30 @@ class HeadAlignmentScorer:
         weights = recorder.weights_BHTS
         return torch.stack([weights[layer] for layer in sorted(weights)])
 
-    def _to_words(self, fable: FableSentencePair, weights_LHTS: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weights between words, and 1 for each pair of words with a gold link."""
-        tokenizers = self._tokenizers
-        source = tokenizers.source.encode(fable.source)
-        target = tokenizers.target.encode(fable.target)
+    def _align_gold_words(
+        self, fable: FableSentencePair, weights_LHTS: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return which words are linked in the alignment of each head, and in the gold alignment.
+
+        The words are those of the gold alignment. A link between longer words links all of their
+        parts.
+        """
+        source_ids = self._tokenizers.source.encode(fable.source)
+        target_ids = self._tokenizers.target.encode(fable.target)
         start = 0 if self._special_tokens.source_bos_id is None else 1
-        source_offsets = find_offsets_in_original_text(tokenizers.source, source, fable.source)
-        target_offsets = find_offsets_in_decoded_text(tokenizers.target, target, fable.target)
-        pieces_WS = _match_pieces_to_words(fable.source, source_offsets)
-        pieces_UT = _match_pieces_to_words(fable.target, target_offsets)
-        weights_LHTS = weights_LHTS[..., start : start + len(source)]
-        words_LHUW = pieces_UT @ weights_LHTS @ pieces_WS.T
-        gold_UW = torch.zeros(words_LHUW.shape[-2:])
+        alignment = align_words(
+            self._tokenizers,
+            (fable.source, source_ids),
+            (fable.target, target_ids),
+            weights_LHTS[..., start : start + len(source_ids)],
+        )
+        overlaps_VU = _match_gold_words(fable.target, alignment.target_words)
+        overlaps_XW = _match_gold_words(fable.source, alignment.source_words)
+        predicted_LHVX = overlaps_VU @ alignment.is_link_UW.float() @ overlaps_XW.T > 0
+        gold_VX = torch.zeros(predicted_LHVX.shape[-2:], dtype=torch.bool)
         for source_index, target_index in fable.alignment:
-            gold_UW[target_index, source_index] = 1
-        return words_LHUW, gold_UW
+            gold_VX[target_index, source_index] = True
+        return predicted_LHVX, gold_VX
 
 
 def evaluate_alignment(
@@ -205,8 +208,8 @@ class _CrossAttentionRecorder:
     def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
 
-def _match_pieces_to_words(text: str, pieces: Sequence[Offsets]) -> Tensor:
-    """Return 1 for each word and piece that have a character in common, [words, pieces]."""
-    words = [match.span() for match in WORD_PATTERN.finditer(text)]
-    overlaps = [[float(a < end and b > start) for a, b in pieces] for start, end in words]
+def _match_gold_words(text: str, words: Sequence[Offsets]) -> Tensor:
+    """Return 1 for each word of the gold alignment and each other word that overlap, else 0."""
+    gold_words = [match.span() for match in WORD_PATTERN.finditer(text)]
+    overlaps = [[float(a < end and b > start) for a, b in words] for start, end in gold_words]
     return torch.tensor(overlaps)

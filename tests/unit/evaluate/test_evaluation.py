@@ -34,7 +34,7 @@ from seq2see.evaluate.comparison import diff_words
 from seq2see.evaluate.evaluation import split_into_length_buckets
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
-from seq2see.translator import Translation, TranslationFlag, Translator
+from seq2see.translator import Translation, TranslationFlag, Translator, align_words
 
 SOURCES = ["a dog", "the cat sat on a mat", "yes", "two men are walking in a park"]
 REFERENCES = ["ein Hund", "die Katze saß auf einer Matte", "ja", "zwei Männer gehen im Park"]
@@ -338,7 +338,7 @@ class FixedAttentionScorer(HeadAlignmentScorer):
     """The second head of the first layer attends to the correct piece at each step."""
 
     def _compute_weights(self, sources, targets):
-        weights_LBHTS = torch.full((2, len(sources), 2, 40, 40), 0.01)
+        weights_LBHTS = torch.full((2, len(sources), 2, 40, 40), 0.001)
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
             for t in range(len(target)):
                 index = min(t * (len(source) - 1) // len(target), len(source) - 2)
@@ -365,6 +365,25 @@ def test_best_head_is_found(words) -> None:
     assert scorer.score_heads([SHIFTED])[0][1].aer == 100
     report = scorer.build_report([FABLE, SHIFTED], [FABLE])
     assert (report.layer, report.head, report.score.aer) == (0, 1, 50)
+
+
+def test_alignment_is_scored_as_in_translations(words) -> None:
+    """All links that a translation would have count, not only the strongest of each word."""
+    sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2}
+    config = ModelConfig(vocab_size=words.source.vocab_size, **sizes)
+    weights = Transformer.from_config(config).state_dict()
+    bundle = Bundle(config, words, ("en", "fr"), weights)
+    engine = load_torch_engine(bundle)
+    layer = engine.alignment.resolve_layer(2)
+    ids = [words.source.encode(FABLE.source), words.target.encode(FABLE.target)]
+    (scores,) = engine.score_targets([(ids[0], [*ids[1], 2])], attention=True)
+    attention_ES = scores.attention_ES[:, : len(ids[0])]
+    links = align_words(words, (FABLE.source, ids[0]), (FABLE.target, ids[1]), attention_ES)
+    scorer = HeadAlignmentScorer(bundle.build_model(), words, bundle.special_tokens)
+    mean_of_heads = scorer.score_heads([FABLE])[layer][-1]
+    correct = sum(bool(links.is_link_UW[t, s]) for s, t in FABLE.alignment)
+    assert mean_of_heads.precision == pytest.approx(100 * correct / int(links.is_link_UW.sum()))
+    assert int(links.is_link_UW.sum()) > len(links.target_words)
 
 
 def test_best_alignment_head_is_stored_in_bundle(words) -> None:
