@@ -17,10 +17,10 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.model import ModelConfig, Transformer
-from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore
+from seq2see.serve.authentication import ApiKeyStore
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.log_and_metrics import JsonLog
 from seq2see.serve.model_registry import ModelRegistry, load_served_model
+from seq2see.serve.monitoring import JsonLog
 from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
 from seq2see.text import TokenizerConfig, TokenizerPair

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.api_v1_routes import find_translation_error_code
 from seq2see.serve.errors import (
     DirectModelRequired,
     Overloaded,
     ServiceError,
     UnsupportedFileFormat,
 )
-from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
-from seq2see.translator.result_builder import NO_TRANSLATION_MESSAGE
 
 LONG = " ".join(["the old animal didn't cross the wide street because it slept"] * 4)
 """Longer than the limit for full detail: scores are loaded for one layer."""
@@ -202,9 +199,9 @@ def test_errors_of_the_service_are_localized(open_browser: Any) -> None:
 
 
 TRANSLATION_ERRORS = {
-    ENGINE_FAILED_MESSAGE: "翻译失败：模型处理这段文本时出错。",
-    NO_TRANSLATION_MESSAGE: "翻译失败：没有以此文本开头的译文。",
-    "no text": "翻译失败：no text",
+    "engine_error": "翻译失败：模型处理这段文本时出错。",
+    "constraints_unsatisfiable": "翻译失败：没有以此文本开头的译文。",
+    None: "翻译失败：no text",
 }
 REQUEST_ERRORS = {
     DirectModelRequired("one model"): "这需要直接翻译的模型，而这个语言对要经过另一种语言。",
@@ -214,12 +211,11 @@ REQUEST_ERRORS = {
 
 
 def test_errors_of_a_translation_are_localized(open_browser: Any) -> None:
-    errors = list(TRANSLATION_ERRORS)
+    codes = list(TRANSLATION_ERRORS)
 
     def failed(route: Any) -> None:
         (translation,) = route.fetch().json()["translations"]
-        error = errors.pop(0)
-        failure = {"text": "", "error": error, "error_code": find_translation_error_code(error)}
+        failure = {"text": "", "error": "no text", "error_code": codes.pop(0)}
         route.fulfill(json={"translations": [{**translation, **failure, "alternatives": []}]})
 
     view = open_browser()

@@ -35,7 +35,7 @@ from seq2see.explain import tracing
 from seq2see.explain.explained_model_and_recorder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
-from seq2see.serve import lab_experiment_runner, server as serving, unbatched_queue_items
+from seq2see.serve import lab, server as serving, streaming
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
@@ -45,6 +45,7 @@ from seq2see.serve.model_registry import (
     ServedModel,
     load_served_model,
 )
+from seq2see.serve.requests import ExplainRequest, TranslateRequest
 from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
@@ -426,14 +427,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = unbatched_queue_items._ObservedEngine.step
+    step = streaming._ObservedEngine.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(unbatched_queue_items._ObservedEngine, "step", slow_step)
+    monkeypatch.setattr(streaming._ObservedEngine, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
@@ -470,14 +471,14 @@ def service(model_directory: Path) -> Iterator[Service]:
 
 def test_stream_ends_at_its_deadline(service: Service) -> None:
     context, partial_texts = RequestContext.with_timeout(30), list[str]()
-    route = service.find_route("en", "de")
+    request = TranslateRequest(text=TEXTS[2], source="en", target="de")
 
     def on_partial_text(text: str) -> None:
         partial_texts.append(text)
         context.deadline = time.monotonic()
 
     with pytest.raises(DeadlineExceeded):
-        service.stream(context, TEXTS[2], route, SETTINGS, on_partial_text)
+        service.stream(context, request, request.to_options(service.config), on_partial_text)
     wait_until(lambda: service.queue.running_tokens == 0)
     assert len(partial_texts) == 1
 
@@ -671,8 +672,6 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
 
 
 def explain_request(**parameters: Any) -> Any:
-    from seq2see.serve.requests import ExplainRequest  # noqa: PLC0415
-
     return ExplainRequest(text="The animal.", source="en", target="de", **parameters)
 
 
@@ -697,9 +696,7 @@ def operations(
     service = Service(config, models, runs_directory=runs)
     with running(service) as port, pytest.MonkeyPatch.context() as patch:
         # An experiment takes minutes.
-        patch.setattr(
-            lab_experiment_runner, "_run_subprocess", lambda _, number: {"number": number}
-        )
+        patch.setattr(lab, "_run_subprocess", lambda _, number: {"number": number})
         schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/spec")
         yield {each.ok().label: each.ok() for each in schema.get_all_operations()}
 

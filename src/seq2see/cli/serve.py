@@ -142,9 +142,9 @@ def _serve(
 ) -> None:
     """Load the models, print the URL and serve until the process is stopped."""
     from seq2see.cpu import freeze_gc
-    from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore
-    from seq2see.serve.log_and_metrics import JsonLog
+    from seq2see.serve.authentication import ApiKeyStore
     from seq2see.serve.model_registry import ModelRegistry, load_served_model
+    from seq2see.serve.monitoring import JsonLog
     from seq2see.serve.server import run_server
     from seq2see.serve.service import Service
 
@@ -183,7 +183,7 @@ def _parse_limits(texts: list[str]) -> dict[str, float]:
 
 
 def _create_key(path: Path | None, name: str) -> None:
-    from seq2see.serve.api_keys_and_rate_limits import add_api_key
+    from seq2see.serve.authentication import add_api_key
 
     if path is None:
         raise ConfigError(Problem("--create-key", "needs --api-keys"))

@@ -2,63 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Mount
-from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
 
 from seq2see import __version__
-from seq2see.serve import api_v1_routes, libretranslate
+from seq2see.errors import ConfigError
+from seq2see.serve import api_v1, inspection, libretranslate
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.errors import (
-    INTERNAL_ERROR_MESSAGE,
-    BadRequest,
-    InternalError,
-    NotFound,
-    ServiceError,
-    encode_error,
-)
+from seq2see.serve.docs_page import build_openapi, render_docs_page
+from seq2see.serve.errors import BadRequest, ErrorBody, HttpError
+from seq2see.serve.executor import RequestExecutor
 from seq2see.serve.middleware import (
     AccessLogMiddleware,
-    AsgiApp,
     BodyLimitMiddleware,
     HeadRequestMiddleware,
-    HostCheckMiddleware,
     ResponseHeadersMiddleware,
 )
-from seq2see.serve.openapi import (
-    STRING_SCHEMA,
-    build_openapi,
-    build_openapi_responses,
-    object_schema,
-    render_docs_page,
-)
-from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
 from seq2see.serve.service import Service
 from seq2see.web import STATIC_DIRECTORY, build_single_page
 
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_ERROR_CONTENT = {"application/json": {"schema": ErrorBody.model_json_schema()}}
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request cannot be processed.", "content": _ERROR_CONTENT},
+    "5XX": {"description": "The service failed or is shutting down.", "content": _ERROR_CONTENT},
+}
 
 
-def create_app(service: Service) -> AsgiApp:
+def create_app(service: Service) -> FastAPI:
     """Return the complete ASGI application; it starts and closes the service."""
-    app = HeadRequestMiddleware(create_fastapi_app(service))
-    limited = BodyLimitMiddleware(app, service.config.limits)
-    checked = HostCheckMiddleware(limited, list_allowed_hosts(service.config))
-    return ResponseHeadersMiddleware(AccessLogMiddleware(checked, service.metrics, service.log))
-
-
-def create_fastapi_app(service: Service) -> FastAPI:
-    """Return the FastAPI application with all routes, without the middleware."""
-    executor = AuthenticatedExecutor(service)
+    config = service.config
+    executor = RequestExecutor(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -76,48 +60,42 @@ def create_fastapi_app(service: Service) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        responses=_ERROR_RESPONSES,
+        middleware=[
+            Middleware(ResponseHeadersMiddleware),
+            Middleware(AccessLogMiddleware, service.metrics, service.log),
+            Middleware(TrustedHostMiddleware, list_allowed_hosts(config), www_redirect=False),
+            Middleware(BodyLimitMiddleware, config.limits),
+            Middleware(HeadRequestMiddleware),
+        ],
     )
-    app.include_router(libretranslate.create_router(service, executor))
-    app.include_router(api_v1_routes.create_router(service, executor))
+    app.state.executor = executor
+    for router in (libretranslate.text_router, libretranslate.router, api_v1.router):
+        app.include_router(router)
+    app.include_router(inspection.router)
     _add_service_routes(app, service)
     _add_exception_handlers(app)
-    app.router.routes.append(_PageMount(app.router.routes))
+    app.frontend("/", directory=STATIC_DIRECTORY, fallback=None)
     return app
 
 
-class _PageMount(Mount):
-    """Serves the files of the web page at paths without a route.
+def list_allowed_hosts(config: ServeConfig) -> list[str]:
+    """Return the allowed values of the Host header, against DNS rebinding; "*" allows all.
 
-    A known path with a wrong method must return 405, which a plain Mount would turn into 404.
-    """
-
-    def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        super().__init__("/", StaticFiles(directory=STATIC_DIRECTORY, html=True), name="page")
-        self._routes = tuple(routes)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match unless a route has this path with another method."""
-        if any(route.matches(scope)[0] is Match.PARTIAL for route in self._routes):
-            return Match.NONE, {}
-        return super().matches(scope)
-
-
-def list_allowed_hosts(config: ServeConfig) -> list[str] | None:
-    """Return the allowed values of the Host header; None allows all.
-
+    In DNS rebinding a page of another site reaches a local service through a host name of its own.
     A service on a public address allows all hosts, because it may have any name.
     """
     if not config.is_loopback:
-        return None
-    hosts = [config.host, f"[{config.host}]", *_LOOPBACK_HOSTS]
-    return [*hosts, urlsplit(config.public_url).hostname or ""] if config.public_url else hosts
+        return ["*"]
+    hosts = [config.host, urlsplit(config.public_url or "").hostname or ""]
+    return [*(f"[{host}]" if ":" in host else host for host in hosts), *_LOOPBACK_HOSTS]
 
 
 def _add_service_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/ready",
         summary="Return 200 if the service accepts new work, else 503.",
-        responses=build_openapi_responses(object_schema(status=STRING_SCHEMA), 503),
+        response_model=libretranslate.Status,
     )
     async def ready() -> Response:
         if service.is_ready:
@@ -126,49 +104,44 @@ def _add_service_routes(app: FastAPI, service: Service) -> None:
         message = f"the service is {status.replace('_', ' ')}"
         return JSONResponse({"status": status, "error": message}, 503)
 
-    @app.get(
-        "/spec",
-        summary="Return the OpenAPI document.",
-        responses=build_openapi_responses({"type": "object"}),
-    )
-    async def spec() -> Response:
-        return JSONResponse(build_openapi(app))
+    def build_document() -> dict[str, Any]:
+        model = service.models.first
+        return build_openapi(app, model.source, model.target)
+
+    @app.get("/spec", summary="Return the OpenAPI document.")
+    async def spec() -> dict[str, Any]:
+        return build_document()
 
     @app.get("/page.html", include_in_schema=False)
-    async def page() -> Response:
+    async def page() -> HTMLResponse:
         headers = {"Content-Disposition": "attachment"}  # the page inserts data and saves the file
         return HTMLResponse(build_single_page("main.js", "seq2see"), headers=headers)
 
     @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> Response:
+    async def docs(request: Request) -> HTMLResponse:
         url = service.config.public_url or str(request.base_url)
-        return HTMLResponse(render_docs_page(build_openapi(app), url))
+        return HTMLResponse(render_docs_page(build_document(), url))
 
 
 def _add_exception_handlers(app: FastAPI) -> None:
-    @app.exception_handler(ServiceError)
-    async def handle_service_error(request: Request, error: ServiceError) -> Response:
-        request.state.log_fields["error_code"] = error.error_code
-        return Response(
-            encode_error(error), error.status, error.headers, media_type="application/json"
-        )
+    """Convert exceptions to service errors, which AccessLogMiddleware sends."""
 
     @app.exception_handler(RequestValidationError)
-    async def handle_validation_error(request: Request, error: RequestValidationError) -> Response:
+    async def convert_validation_error(request: Request, error: RequestValidationError) -> Response:
+        if field := request.scope["route"].body_field:
+            if not isinstance(error.body, dict):
+                raise BadRequest("Invalid request: the body must be an object, as application/json")
+            try:
+                field.field_info.annotation.model_validate(error.body)
+            except ConfigError as problems:
+                raise BadRequest(f"Invalid request: {problems}") from None
         names = ", ".join(str(detail["loc"][-1]) for detail in error.errors())
-        message = f"Invalid request: {names} cannot be read"
-        return await handle_service_error(request, BadRequest(message))
+        raise BadRequest(f"Invalid request: {names} cannot be read")
+
+    @app.exception_handler(ConfigError)
+    async def convert_config_error(_: Request, error: ConfigError) -> Response:
+        raise BadRequest(f"Invalid request: {error}") from None
 
     @app.exception_handler(HTTPException)
-    async def handle_http_exception(request: Request, error: HTTPException) -> Response:
-        is_missing = error.status_code == NotFound.status
-        service_error = (NotFound if is_missing else BadRequest)(str(error.detail))
-        service_error.status = error.status_code
-        response = await handle_service_error(request, service_error)
-        response.headers.update(error.headers or {})
-        return response
-
-    @app.exception_handler(Exception)
-    async def handle_unexpected_error(request: Request, _: Exception) -> Response:
-        # AccessLogMiddleware logs the exception, which Starlette raises again.
-        return await handle_service_error(request, InternalError(INTERNAL_ERROR_MESSAGE))
+    async def convert_http_exception(_: Request, error: HTTPException) -> Response:
+        raise HttpError(error.status_code, str(error.detail), error.headers)

@@ -1,7 +1,8 @@
 """Errors that the service returns: HTTP status, one-line message and error code.
 
-Both interfaces return `{"error": message}` and the code in the header `X-Error-Code`. The messages
-of LibreTranslate's routes are LibreTranslate's own, because its clients may compare them.
+Both interfaces return `{"error": message}`, with the exceeded `limit` if there is one, and the code
+in the header `X-Error-Code`. The messages of LibreTranslate's routes are LibreTranslate's own,
+because its clients may compare them.
 """
 # ruff: noqa: N818 named after HTTP errors, as in werkzeug
 
@@ -9,8 +10,23 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 
+from pydantic import BaseModel, ConfigDict
+
+ENGINE_FAILED_MESSAGE = "the engine failed on this text"
 INTERNAL_ERROR_MESSAGE = "internal error; see the log of the service"
+
+
+class ErrorBody(BaseModel):
+    """JSON body of an error response."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    error: str
+    """One-line message."""
+    limit: int | None = None
+    """The limit that the request exceeds, if any."""
 
 
 class ServiceError(Exception):
@@ -23,6 +39,7 @@ class ServiceError(Exception):
     status = 400
     error_code = "bad_request"
     retry_after: float | None = None
+    limit: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -32,13 +49,27 @@ class ServiceError(Exception):
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         return headers
 
+    @property
+    def body(self) -> bytes:
+        """JSON body of the response."""
+        body = ErrorBody(error=str(self), limit=self.limit).model_dump(exclude_none=True)
+        return json.dumps(body, ensure_ascii=True).encode()  # also with unpaired surrogates
+
 
 class BadRequest(ServiceError):
     """The request is malformed, or refers to something that does not exist."""
 
 
-class TextTooLong(BadRequest):
-    """The text has too many characters. The last number in the message is the limit."""
+class LimitExceeded(BadRequest):
+    """A number in the request exceeds a limit."""
+
+    def __init__(self, message: str, limit: int) -> None:
+        super().__init__(f"Invalid request: {message}")
+        self.limit = limit
+
+
+class TextTooLong(LimitExceeded):
+    """The text has too many characters."""
 
     error_code = "text_too_long"
 
@@ -73,7 +104,7 @@ class ConstraintsUnsatisfiable(BadRequest):
     error_code = "constraints_unsatisfiable"
 
 
-class BodyTooLarge(ServiceError):
+class BodyTooLarge(LimitExceeded):
     """The request body has too many bytes."""
 
     status, error_code = 413, "body_too_large"
@@ -143,6 +174,15 @@ class InternalError(ServiceError):
     status, error_code = 500, "internal_error"
 
 
-def encode_error(error: ServiceError) -> bytes:
-    """Return the JSON body of an error response."""
-    return json.dumps({"error": str(error)}, ensure_ascii=True).encode()
+class HttpError(ServiceError):
+    """An error that Starlette found, such as an unknown path or a wrong method."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None) -> None:
+        super().__init__(message)
+        self.status, self._headers = status, headers or {}
+        self.error_code = NotFound.error_code if status == NotFound.status else self.error_code
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """HTTP headers of the response, for example the allowed methods."""
+        return {**super().headers, **self._headers}

@@ -1,263 +1,323 @@
 """LibreTranslate's routes, compatible with its clients.
 
-The messages of errors that LibreTranslate also has are its own.
+Its clients send parameters as JSON, as a form or in the query. The messages of errors that
+LibreTranslate also has are its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, UploadFile
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse
 
-from seq2see.serve.errors import BadRequest, EngineError, Forbidden
+from seq2see.serve.authentication import BodyKeyRoute, authenticate
+from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
+from seq2see.serve.executor import Executor
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
-from seq2see.serve.log_and_metrics import METRICS_CONTENT_TYPE
-from seq2see.serve.openapi import (
-    COUNT_SCHEMA,
-    ENGINE_ERROR_STATUSES,
-    NUMBER_SCHEMA,
-    STRING_SCHEMA,
-    array_schema,
-    build_openapi_request_body,
-    build_openapi_responses,
-    object_schema,
-    union_schema,
-)
-from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
-from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor, check_api_key
-from seq2see.serve.requests import (
-    check_text_limits,
-    get_api_key_parameter,
-    get_choice,
-    get_required_string,
-    get_texts_to_translate,
-    get_uploaded_file,
-    parse_count_parameter,
-    read_parameters,
-)
-from seq2see.serve.service import RoutedTranslation, Service, TranslatedFileInfo
-from seq2see.serve.uploaded_file_translation import format_content_disposition, sanitize_filename
-from seq2see.serve.work_queue import RequestContext
+from seq2see.serve.service import RoutedTranslation
+from seq2see.serve.uploaded_file_translation import sanitize_filename
 from seq2see.text.language_detection import DetectedLanguage
 from seq2see.text.languages import language_name
 from seq2see.translator import TranslationOptions
 
+_MAX_FIELDS = 20
+"""Largest number of fields in a form or a query."""
 _TEXT_MEDIA_TYPES = ("application/json", "application/x-www-form-urlencoded")
-_FILE_MEDIA_TYPE = "multipart/form-data"
-_API_KEY_SCHEMA = {**STRING_SCHEMA, "description": "Required if the service has API keys."}
-_LANGUAGE_SCHEMA = object_schema(confidence=NUMBER_SCHEMA, language=STRING_SCHEMA)
-_TRANSLATION_SCHEMA = object_schema(
-    ["translatedText"],
-    translatedText=union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA)),
-    detectedLanguage=union_schema(_LANGUAGE_SCHEMA, array_schema(_LANGUAGE_SCHEMA)),
-    alternatives=array_schema(union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA))),
-    via={**array_schema(STRING_SCHEMA), "description": "Pivot languages of the translation."},
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+def _check_unicode(text: str) -> str:
+    text.encode()  # raises a ValueError if it has an unpaired surrogate
+    return text
+
+
+Text = Annotated[str, AfterValidator(_check_unicode)]
+
+
+class DetectForm(_Model):
+    """Parameters of /detect."""
+
+    q: Text
+    """Text whose language is detected."""
+    api_key: str | None = None
+    """Required if the service has API keys."""
+
+
+class TranslateForm(_Model):
+    """Parameters of /translate."""
+
+    q: Text | list[Text]
+    """A text, or a list of texts."""
+    source: Text
+    """Language code, or auto to detect it."""
+    target: Text
+    """Language code of the translation."""
+    format: Literal["text", "html"] = "text"
+    """Format of the texts."""
+    alternatives: int = Field(default=0, ge=0)
+    """Number of alternative translations per text."""
+    api_key: str | None = None
+    """Required if the service has API keys."""
+
+
+class TranslateFileForm(_Model):
+    """Parameters of /translate_file."""
+
+    file: UploadFile
+    """The file, in one of the formats of `supportedFilesFormat`."""
+    source: Text
+    """Language code, or auto to detect it."""
+    target: Text
+    """Language code of the translation."""
+    api_key: str | None = None
+    """Required if the service has API keys."""
+
+
+class LanguageConfidence(_Model):
+    """A detected language."""
+
+    confidence: float
+    language: str
+
+
+class TranslateResponse(_Model):
+    """Translation of a text; for a list of texts each field except `via` is a list."""
+
+    translatedText: str | list[str]
+    detectedLanguage: LanguageConfidence | list[LanguageConfidence] | None = None
+    alternatives: list[str] | list[list[str]] | None = None
+    via: list[str] | None = None
+    """Pivot languages of the translation."""
+
+
+class TranslateFileResponse(_Model):
+    """URL of a translated file."""
+
+    translatedFileUrl: str
+    errors: int | None = None
+    """Number of sentences that could not be translated, if any."""
+
+
+class Language(_Model):
+    """A language and the languages that it can be translated to."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Status(_Model):
+    """State of the service."""
+
+    status: str
+
+
+FormModel = TypeVar("FormModel", bound=_Model)
+
+
+async def _read_parameters(request: Request, executor: Executor) -> AsyncIterator[dict[str, Any]]:
+    """Read the parameters and check the API key, which may be one of them."""
+    try:
+        parameters: dict[str, Any] = dict(_parse_query(request.scope["query_string"]))
+        media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if media_type == "application/json":
+            parameters |= _parse_json(await request.body())
+        elif media_type == "application/x-www-form-urlencoded":
+            parameters |= _parse_query(await request.body())
+        elif media_type == "multipart/form-data":
+            parameters |= await _read_form(request, executor.service.config.limits.body_bytes)
+        key = parameters.get("api_key")
+        authenticate(request, executor.service, key if isinstance(key, str) else None)
+        yield parameters
+    finally:
+        await request.close()  # deletes uploaded files
+
+
+Parameters = Annotated[dict[str, Any], Depends(_read_parameters)]
+
+
+def _parse_json(body: bytes) -> Parameters:
+    try:
+        # `float`, because Python does not convert integers of more than 4,300 digits.
+        data = json.loads(body, parse_int=float)
+    except (ValueError, RecursionError):
+        raise BadRequest("Invalid request: the body is not JSON") from None
+    if not isinstance(data, dict):
+        raise BadRequest("Invalid request: the JSON must be an object")
+    return data
+
+
+def _parse_query(encoded: bytes) -> dict[str, str]:
+    """Return the fields of a query or of a URL-encoded form."""
+    try:
+        pairs = parse_qsl(
+            encoded.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS
+        )
+    except UnicodeDecodeError:
+        raise BadRequest("Invalid request: the form or the query must be UTF-8") from None
+    except ValueError:
+        raise BadRequest("Invalid request: the form or the query cannot be read") from None
+    return dict(pairs)
+
+
+async def _read_form(request: Request, max_part_size: int) -> Parameters:
+    try:
+        form = await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=max_part_size)
+    except (HTTPException, ValueError):  # a field is too long, or the boundary is invalid
+        raise BadRequest("Invalid request: the form cannot be read") from None
+    return dict(form)
+
+
+def _parse_form(form: type[FormModel], parameters: Mapping[str, Any]) -> FormModel:
+    """Return the parameters as a form; raises BadRequest with LibreTranslate's message."""
+    given = {name: each for name, each in parameters.items() if each not in (None, "", [])}
+    try:
+        return form.model_validate(given)
+    except ValidationError as error:
+        name, value = str(error.errors()[0]["loc"][0]), error.errors()[0]["input"]
+        kinds = {each["type"] for each in error.errors() if each["loc"][0] == name}
+        if "missing" in kinds or name == "file":
+            message = f"missing {name} parameter"
+        elif "value_error" in kinds:
+            message = f"{name} is not valid Unicode"
+        elif "literal_error" in kinds:
+            shown = value[:40] if isinstance(value, str) else "this"
+            raise BadRequest(f"{shown} {name} is not supported") from None
+        elif name == "alternatives":
+            message = "alternatives must be a number of at least 0"
+        else:
+            is_text = name == "q" and form is TranslateForm
+            message = f"{name} must be a string{' or a list of strings' if is_text else ''}"
+        raise BadRequest(f"Invalid request: {message}") from None
+
+
+def _request_body(
+    form: type[_Model], media_types: Iterable[str], example: dict[str, str]
+) -> dict[str, Any]:
+    """Return the OpenAPI entry of a body that the route reads itself."""
+    media = {"schema": form.model_json_schema(), "example": example}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, media)}}
+
+
+router = APIRouter(tags=["LibreTranslate"])
+text_router = APIRouter(tags=["LibreTranslate"], route_class=BodyKeyRoute)
+
+
+@text_router.post(
+    "/translate",
+    summary="Translate a text or a list of texts.",
+    response_model_exclude_none=True,
+    openapi_extra=_request_body(TranslateForm, _TEXT_MEDIA_TYPES, {"q": "Hello world!"}),
 )
-_FILE_SCHEMA = object_schema(
-    ["translatedFileUrl"],
-    translatedFileUrl=STRING_SCHEMA,
-    errors={
-        **COUNT_SCHEMA,
-        "description": "Number of sentences that could not be translated, if any.",
-    },
+async def translate(
+    request: Request, parameters: Parameters, executor: Executor
+) -> TranslateResponse:
+    """Translate texts as LibreTranslate does."""
+    service, limits = executor.service, executor.service.config.limits
+    form = _parse_form(TranslateForm, parameters)
+    texts = form.q if isinstance(form.q, list) else [form.q]
+    limits.check_texts(texts)
+    if form.alternatives > limits.alternatives:
+        raise LimitExceeded(
+            f"alternatives ({form.alternatives}) exceeds limit ({limits.alternatives})",
+            limits.alternatives,
+        )
+    n_best = form.alternatives + 1
+    search = {"beam_size": max(service.config.beam_size, n_best), "n_best": n_best}
+    options = TextTranslationOptions(
+        TranslationOptions(split="always").with_settings(search), form.format == "html"
+    )
+    request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
+    results = await executor.execute(
+        request,
+        lambda context: service.translate(context, texts, form.source, form.target, options),
+    )
+    return _build_response(results, isinstance(form.q, list), form.alternatives)
+
+
+@text_router.post(
+    "/detect",
+    summary="Detect the language of a text.",
+    openapi_extra=_request_body(DetectForm, _TEXT_MEDIA_TYPES, {"q": "Hello world!"}),
 )
-_SETTINGS_SCHEMA = object_schema(
-    apiKeys={"type": "boolean"},
-    charLimit=NUMBER_SCHEMA,
-    filesTranslation={"type": "boolean"},
-    frontendTimeout=NUMBER_SCHEMA,
-    keyRequired={"type": "boolean"},
-    language={"type": "object"},
-    suggestions={"type": "boolean"},
-    supportedFilesFormat=array_schema(STRING_SCHEMA),
+async def detect(
+    request: Request, parameters: Parameters, executor: Executor
+) -> list[LanguageConfidence]:
+    """Return the possible languages of a text, most likely first."""
+    text = _parse_form(DetectForm, parameters).q
+    executor.service.config.limits.check_texts([text])
+    languages = await executor.execute(request, lambda _: executor.service.detect_languages(text))
+    return [_format_language(each) for each in languages]
+
+
+@text_router.post(
+    "/translate_file",
+    summary="Translate a file and return the URL of the result.",
+    response_model_exclude_none=True,
+    openapi_extra=_request_body(
+        TranslateFileForm, ["multipart/form-data"], {"file": "Hello world!"}
+    ),
 )
-
-
-def create_router(service: Service, executor: AuthenticatedExecutor) -> APIRouter:
-    """Return the router of LibreTranslate's routes."""
-    router = APIRouter(tags=["LibreTranslate"])
-    _add_translate_route(router, service, executor)
-    _add_detect_route(router, service, executor)
-    _add_file_routes(router, service, executor)
-    _add_information_routes(router, service)
-    return router
-
-
-def _add_translate_route(
-    router: APIRouter, service: Service, executor: AuthenticatedExecutor
-) -> None:
-    limits = service.config.limits
-    source, target = _first_language_pair(service)
-
-    @router.post(
-        "/translate",
-        summary="Translate a text or a list of texts.",
-        responses=build_openapi_responses(_TRANSLATION_SCHEMA, *ENGINE_ERROR_STATUSES),
-        openapi_extra=build_openapi_request_body(
-            object_schema(
-                ["q", "source", "target"],
-                q=union_schema(STRING_SCHEMA, array_schema(STRING_SCHEMA)),
-                source={**STRING_SCHEMA, "description": "Language code, or auto to detect it."},
-                target=STRING_SCHEMA,
-                format={"type": "string", "enum": ["text", "html"]},
-                alternatives=COUNT_SCHEMA,
-                api_key=_API_KEY_SCHEMA,
-            ),
-            _TEXT_MEDIA_TYPES,
-            {"q": "Hello world!", "source": source, "target": target},
-        ),
+async def translate_file(
+    request: Request, parameters: Parameters, executor: Executor
+) -> TranslateFileResponse:
+    """Translate an uploaded file and store the result."""
+    service, config = executor.service, executor.service.config
+    if not config.files:
+        raise Forbidden("Files translation are disabled on this server.")
+    form = _parse_form(TranslateFileForm, parameters)
+    content, name = await form.file.read(), form.file.filename
+    if not name or not content:
+        raise BadRequest("Invalid request: empty file")
+    request.state.log_fields.update(bytes=len(content))
+    name = sanitize_filename(name)
+    result = await executor.execute(
+        request,
+        lambda context: service.translate_file(context, content, name, form.source, form.target),
+        config.limits.file_seconds,
     )
-    async def translate(request: Request) -> Response:
-        parameters = await read_parameters(request, limits)
-        client = executor.authenticate(request, get_api_key_parameter(parameters))
-        texts, is_list = get_texts_to_translate(parameters, limits)
-        source, target = (
-            get_required_string(parameters, "source"),
-            get_required_string(parameters, "target"),
-        )
-        alternatives = parse_count_parameter(parameters, "alternatives", limits.alternatives)
-        is_html = get_choice(parameters, "format", ("text", "html")) == "html"
-        options = TextTranslationOptions(_translation_options(service, alternatives), is_html)
-        request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
-
-        def run(context: RequestContext) -> list[RoutedTranslation]:
-            return service.translate(context, texts, source, target, options)
-
-        results = await executor.execute(request, client, run)
-        return JSONResponse(_format_translations(results, is_list, alternatives))
+    base = (config.public_url or str(request.base_url)).rstrip("/")
+    url = f"{base}/download_file/{result.download_name}"
+    return TranslateFileResponse(translatedFileUrl=url, errors=result.num_errors or None)
 
 
-def _add_detect_route(router: APIRouter, service: Service, executor: AuthenticatedExecutor) -> None:
-    limits = service.config.limits
-
-    @router.post(
-        "/detect",
-        summary="Detect the language of a text.",
-        responses=build_openapi_responses(array_schema(_LANGUAGE_SCHEMA), *ENGINE_ERROR_STATUSES),
-        openapi_extra=build_openapi_request_body(
-            object_schema(["q"], q=STRING_SCHEMA, api_key=_API_KEY_SCHEMA),
-            _TEXT_MEDIA_TYPES,
-            {"q": "Hello world!"},
-        ),
-    )
-    async def detect(request: Request) -> Response:
-        parameters = await read_parameters(request, limits)
-        client = executor.authenticate(request, get_api_key_parameter(parameters))
-        text = get_required_string(parameters, "q")
-        check_text_limits([text], limits)
-        languages = await executor.execute(
-            request, client, lambda _: service.detect_languages(text)
-        )
-        return JSONResponse([_format_language(each) for each in languages])
+@router.get(
+    "/download_file/{name}",
+    summary="Download a translated file, for a limited time.",
+    response_class=FileResponse,
+)
+def download_file(name: str, executor: Executor) -> FileResponse:
+    """Return a stored file. Not a coroutine, because it looks up files on disk."""
+    stored = executor.service.downloads.find(name)
+    media_type = "application/octet-stream"
+    return FileResponse(stored.path, media_type=media_type, filename=stored.filename)
 
 
-def _add_file_routes(router: APIRouter, service: Service, executor: AuthenticatedExecutor) -> None:
-    config = service.config
-    source, target = _first_language_pair(service)
-
-    @router.post(
-        "/translate_file",
-        summary="Translate a file and return the URL of the result.",
-        responses=build_openapi_responses(_FILE_SCHEMA, *ENGINE_ERROR_STATUSES),
-        openapi_extra=build_openapi_request_body(
-            object_schema(
-                ["file", "source", "target"],
-                file={"type": "string", "format": "binary"},
-                source=STRING_SCHEMA,
-                target=STRING_SCHEMA,
-                api_key=_API_KEY_SCHEMA,
-            ),
-            [_FILE_MEDIA_TYPE],
-            {"file": "Hello world!", "source": source, "target": target},
-        ),
-    )
-    async def translate_file(request: Request) -> Response:
-        parameters = await read_parameters(request, config.limits)
-        client = executor.authenticate(request, get_api_key_parameter(parameters))
-        if not config.files:
-            raise Forbidden("Files translation are disabled on this server.")
-        source, target = (
-            get_required_string(parameters, "source"),
-            get_required_string(parameters, "target"),
-        )
-        file = get_uploaded_file(parameters)
-        request.state.log_fields.update(bytes=len(file.content))
-
-        def run(context: RequestContext) -> TranslatedFileInfo:
-            filename = sanitize_filename(file.name)
-            return service.translate_file(context, file.content, filename, source, target)
-
-        result = await executor.execute(request, client, run, config.limits.file_seconds)
-        base = (config.public_url or str(request.base_url)).rstrip("/")
-        body: dict[str, Any] = {"translatedFileUrl": f"{base}/download_file/{result.download_name}"}
-        return JSONResponse({**body, "errors": result.num_errors} if result.num_errors else body)
-
-    @router.get(
-        "/download_file/{name}",
-        summary="Download a translated file, for a limited time.",
-        responses=build_openapi_responses({}, 404, media_type="application/octet-stream"),
-    )
-    async def download_file(name: str) -> Response:
-        stored = service.downloads.find(name)
-        return FileResponse(
-            stored.path,
-            media_type="application/octet-stream",
-            headers={"content-disposition": format_content_disposition(stored.filename)},
-        )
+@router.get("/languages", summary="List the languages and the possible targets of each.")
+async def languages(executor: Executor) -> list[Language]:
+    """Return the languages of the loaded models."""
+    models = executor.service.models
+    return [
+        Language(code=code, name=language_name(code), targets=models.find_targets(code))
+        for code in models.languages
+    ]
 
 
-def _add_information_routes(router: APIRouter, service: Service) -> None:
-    @router.get(
-        "/languages",
-        summary="List the languages and the possible targets of each.",
-        responses=build_openapi_responses(
-            array_schema(
-                object_schema(
-                    code=STRING_SCHEMA, name=STRING_SCHEMA, targets=array_schema(STRING_SCHEMA)
-                )
-            )
-        ),
-    )
-    async def languages() -> Response:
-        models = service.models
-        return JSONResponse(
-            [
-                {"code": code, "name": language_name(code), "targets": models.find_targets(code)}
-                for code in models.languages
-            ]
-        )
-
-    @router.get(
-        "/frontend/settings",
-        summary="Return the settings that a page needs.",
-        responses=build_openapi_responses(_SETTINGS_SCHEMA),
-    )
-    async def settings() -> Response:
-        return JSONResponse(_format_settings(service))
-
-    @router.get(
-        "/health",
-        summary="Return 200 while the process is running.",
-        responses=build_openapi_responses(object_schema(status=STRING_SCHEMA)),
-    )
-    async def health() -> Response:
-        return JSONResponse({"status": "ok"})
-
-    @router.get(
-        "/metrics",
-        summary="Return the metrics in the Prometheus text format.",
-        responses=build_openapi_responses(STRING_SCHEMA, media_type="text/plain"),
-    )
-    async def metrics(request: Request) -> Response:
-        check_api_key(request, service)
-        return Response(service.metrics.render(), media_type=METRICS_CONTENT_TYPE)
-
-
-def _format_settings(service: Service) -> dict[str, Any]:
-    source, target = _first_language_pair(service)
+@router.get("/frontend/settings", summary="Return the settings that a page needs.")
+async def settings(executor: Executor) -> dict[str, Any]:
+    """Return the limits of the service and its default languages."""
+    service = executor.service
+    pair = {"source": service.models.first.source, "target": service.models.first.target}
     return {
         "apiKeys": service.api_keys.is_required,
         "charLimit": service.config.limits.characters,
@@ -265,34 +325,28 @@ def _format_settings(service: Service) -> dict[str, Any]:
         "frontendTimeout": 500,
         "keyRequired": service.api_keys.is_required,
         "language": {
-            "source": {"code": source, "name": language_name(source)},
-            "target": {"code": target, "name": language_name(target)},
+            side: {"code": code, "name": language_name(code)} for side, code in pair.items()
         },
         "suggestions": False,
         "supportedFilesFormat": service.file_extensions,
     }
 
 
-def _first_language_pair(service: Service) -> tuple[str, str]:
-    model = next(iter(service.models))
-    return model.source, model.target
+@router.get("/health", summary="Return 200 while the process is running.")
+async def health() -> Status:
+    """Return a constant."""
+    return Status(status="ok")
 
 
-def _translation_options(service: Service, alternatives: int) -> TranslationOptions:
-    beam_size = max(service.config.beam_size, alternatives + 1)
-    search = {"beam_size": beam_size, "n_best": alternatives + 1}
-    return TranslationOptions(split="always").with_settings(search)
-
-
-def _format_translations(
+def _build_response(
     results: Sequence[RoutedTranslation], is_list: bool, alternatives: int
-) -> dict[str, Any]:
-    """Return the JSON body; for a list of texts each field except `via` is a list."""
+) -> TranslateResponse:
     for result in results:
-        if result.translation.error == ENGINE_FAILED_MESSAGE:
+        translation = result.translation
+        if translation.error_code == EngineError.error_code:
             raise EngineError("Cannot translate text: the engine failed on it")
-        if result.translation.error:
-            raise BadRequest(f"Cannot translate text: {result.translation.error}")
+        if translation.error:
+            raise BadRequest(f"Cannot translate text: {translation.error}")
     fields: dict[str, list[Any]] = {"translatedText": [each.translation.text for each in results]}
     detected = [each.detected for each in results if each.detected]
     if len(detected) == len(results):
@@ -302,10 +356,10 @@ def _format_translations(
             [other.text for other in each.translation.alternatives] for each in results
         ]
     body: dict[str, Any] = fields if is_list else {key: value[0] for key, value in fields.items()}
-    if via := list(dict.fromkeys(code for result in results for code in result.route.via)):
-        body["via"] = via
-    return body
+    via = list(dict.fromkeys(code for result in results for code in result.route.via))
+    return TranslateResponse(**body, via=via or None)
 
 
-def _format_language(language: DetectedLanguage) -> dict[str, Any]:
-    return {"confidence": round(100 * language.confidence, 1), "language": language.language}
+def _format_language(language: DetectedLanguage) -> LanguageConfidence:
+    confidence = round(100 * language.confidence, 1)
+    return LanguageConfidence(confidence=confidence, language=language.language)

@@ -1,37 +1,29 @@
 """ASGI middleware between the socket and the routes.
 
-AccessLogMiddleware        counts and logs every response; returns JSON for unexpected errors
 ResponseHeadersMiddleware  adds security and CORS headers
-HostCheckMiddleware        checks the Host header, against DNS rebinding
-HeadRequestMiddleware      answers HEAD like GET, without a body
+AccessLogMiddleware        counts and logs every response; returns errors as JSON
 BodyLimitMiddleware        limits the size of request bodies and the time to receive them
+HeadRequestMiddleware      answers HEAD like GET, without a body
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
-    BadRequest,
     BodyTimeout,
     BodyTooLarge,
     InternalError,
     ServiceError,
-    encode_error,
 )
-from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -57,25 +49,15 @@ CORS_PATHS = (
     "/frontend/settings",
 )
 """LibreTranslate's routes, which pages of other sites may call, unlike /api/v1."""
-_HOST_HEADER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?")
-
-
-async def send_error(send: Send, error: ServiceError) -> None:
-    """Send an error response from a middleware."""
-    headers = {"content-type": "application/json", **error.headers}
-    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": error.status, "headers": raw})
-    await send({"type": "http.response.body", "body": encode_error(error)})
 
 
 class AccessLogMiddleware:
-    """Counts and logs every response.
+    """Counts and logs every response, and returns errors as JSON.
 
-    Routes add their own fields to the log line through `request.state.log_fields`. Errors that no
-    exception handler has caught become JSON responses here.
+    Routes add their own fields to the log line through `request.state.log_fields`.
     """
 
-    def __init__(self, app: AsgiApp, metrics: ServiceMetrics, log: JsonLog) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, log: JsonLog) -> None:
         self._app, self._metrics, self._log = app, metrics, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,15 +76,15 @@ class AccessLogMiddleware:
         scope.setdefault("state", {})["log_fields"] = log_fields = {}
         try:
             await self._app(scope, receive, send_and_record_status)
-        except ServiceError as error:
+        except Exception as exception:
+            error = exception
+            if not isinstance(error, ServiceError):
+                self._log.write_exception("error", exception)
+                error = InternalError(INTERNAL_ERROR_MESSAGE)
             log_fields["error_code"] = error.error_code
             if not status:
-                await send_error(send_and_record_status, error)
-        except Exception as error:
-            self._log.write_exception("error", error)
-            log_fields["error_code"] = InternalError.error_code
-            if not status:
-                await send_error(send_and_record_status, InternalError(INTERNAL_ERROR_MESSAGE))
+                response = Response(error.body, error.status, error.headers, "application/json")
+                await response(scope, receive, send_and_record_status)
         finally:
             self._record(scope, log_fields, status, time.monotonic() - start)
 
@@ -126,7 +108,7 @@ class AccessLogMiddleware:
 class ResponseHeadersMiddleware:
     """Adds security headers to every response, and CORS headers on LibreTranslate's routes."""
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -157,38 +139,10 @@ class ResponseHeadersMiddleware:
             await self._app(scope, receive, send_with_headers)
 
 
-class HostCheckMiddleware:
-    """Rejects requests whose Host header is invalid or not in a list of names.
-
-    This prevents DNS rebinding, in which a page of another site reaches a local service through a
-    host name of its own.
-    """
-
-    def __init__(self, app: AsgiApp, names: Iterable[str] | None) -> None:
-        self._app = app
-        self._names = None if names is None else {name.lower() for name in names}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process a request if its Host header is allowed."""
-        if scope["type"] == "http":
-            self._check_host([value for name, value in scope["headers"] if name == b"host"])
-        await self._app(scope, receive, send)
-
-    def _check_host(self, values: list[bytes]) -> None:
-        header = values[0].decode("latin-1") if len(values) == 1 else ""
-        match = _HOST_HEADER.fullmatch(header)
-        if not match:
-            raise BadRequest("Invalid request: invalid Host header")
-        if self._names is not None and match[1].lower() not in self._names:
-            raise BadRequest(
-                "Invalid request: host not allowed; start the service with --public-url"
-            )
-
-
 class HeadRequestMiddleware:
     """Answers HEAD requests like GET requests, without the body."""
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,7 +166,7 @@ class HeadRequestMiddleware:
 class BodyLimitMiddleware:
     """Limits the size of request bodies and the time to receive them."""
 
-    def __init__(self, app: AsgiApp, limits: LimitsConfig) -> None:
+    def __init__(self, app: ASGIApp, limits: LimitsConfig) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -228,7 +182,7 @@ class BodyLimitMiddleware:
         max_bytes, seconds = self._body_limits(scope["path"])
         length = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
         if not length.isdigit() or int(length) > max_bytes:
-            raise BodyTooLarge(f"Invalid request: the body must be at most {max_bytes} bytes")
+            raise BodyTooLarge(f"the body must be at most {max_bytes} bytes", max_bytes)
         end = asyncio.get_running_loop().time() + seconds
         size, is_complete = 0, False
 
@@ -246,7 +200,7 @@ class BodyLimitMiddleware:
             size += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
             if size > max_bytes:
-                raise BodyTooLarge(f"Invalid request: the body must be at most {max_bytes} bytes")
+                raise BodyTooLarge(f"the body must be at most {max_bytes} bytes", max_bytes)
             return message
 
         await self._app(scope, receive_within_limits, send)

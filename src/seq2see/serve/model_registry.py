@@ -145,6 +145,11 @@ class ModelRegistry:
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models)
 
+    @property
+    def first(self) -> ServedModel:
+        """The first model, whose languages are the default."""
+        return self._models[0]
+
     def find(self, name: str) -> ServedModel | None:
         """Return the model of this name, or None."""
         return next((model for model in self._models if model.name == name), None)

@@ -12,13 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast, overload
 
 from seq2see.errors import Seq2SeeError
-from seq2see.serve.errors import DirectModelRequired, Overloaded
+from seq2see.serve.errors import (
+    ENGINE_FAILED_MESSAGE,
+    DirectModelRequired,
+    EngineError,
+    Overloaded,
+)
 from seq2see.serve.model_registry import LanguageRoute, ServedModel
 from seq2see.serve.work_queue import RequestContext, WorkQueue
 from seq2see.translator import AlignmentLink, Translation, TranslationOptions, Translator
 
-ENGINE_FAILED_MESSAGE = "the engine failed on this text"
-"""Error of a text on which the engine failed; other texts in the same batch are translated."""
 _WINDOW_LINES = 256
 """Lines of a file that are in the queue at the same time."""
 
@@ -101,7 +104,8 @@ class QueuedRequestTranslator:
         if isinstance(result, Seq2SeeError):
             return Translation("", 0.0, 0.0, error=str(result))
         self._on_error(result)
-        return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE)
+        code = EngineError.error_code
+        return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE, error_code=code)
 
 
 class RouteTranslator:

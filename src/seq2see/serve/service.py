@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from seq2see.data.fables import ContrastivePair
 from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
-from seq2see.explain.head_ablation import AblationResults
-from seq2see.serve import unbatched_queue_items
-from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter
+from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
+from seq2see.explain.tracing import explain, wrap_model_for_explaining
+from seq2see.search import SearchConfig
+from seq2see.serve.authentication import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import (
+    ENGINE_FAILED_MESSAGE,
     BadRequest,
     DirectModelRequired,
     EngineError,
     Overloaded,
+    ServiceError,
+    TooManyTokens,
     UnsupportedLanguagePair,
 )
+from seq2see.serve.lab import LabExperimentRunner
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
-from seq2see.serve.log_and_metrics import JsonLog, ServiceMetrics
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
+from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 from seq2see.serve.queued_translator import create_request_translator
-from seq2see.serve.requests import ExplainRequest, HeadEffectsRequest
-from seq2see.serve.unbatched_queue_items import PartialTextCallback
+from seq2see.serve.requests import (
+    ExplainRequest,
+    HeadEffectsRequest,
+    ModelSelectionParameters,
+    TranslateRequest,
+)
+from seq2see.serve.streaming import PartialTextCallback, translate_and_report_partial_text
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     check_file,
@@ -37,13 +49,16 @@ from seq2see.serve.uploaded_file_translation import (
     parse_file,
     translate_uploaded_file,
 )
-from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
+from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkerThreads, WorkQueue
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import language_name, match_language
 from seq2see.translator import Translation, TranslationOptions, Translator
 
 T = TypeVar("T")
 
+_TRACE_TOKEN_COST = 20
+"""Cost of a token of a trace in tokens of a translation: a trace is not batched, does not use fused
+attention, and stores all intermediate values."""
 _FILE_RETRY_SECONDS = 10.0
 _STALLED_DEADLINES = 4.0
 """A batch that runs for this many request deadlines counts as stalled."""
@@ -96,6 +111,8 @@ class Service:
             config.limits.queue_tokens, config.limits.batch_tokens, config.worker_threads
         )
         self.metrics.add_queue_gauges(self.queue)
+        self.lab = LabExperimentRunner()
+        self.can_run_experiments = config.is_local_only or self.api_keys.is_required
         self.downloads = DownloadStore(config.download_seconds, 20 * config.limits.file_bytes)
         self.is_draining = False
         self.has_running_batch = False
@@ -186,21 +203,6 @@ class Service:
             )
         return LanguageRoute(model.source, model.target, (model,))
 
-    def resolve_route(
-        self, source: str, target: str, model: str | None, text: str
-    ) -> LanguageRoute:
-        """Return the route of one text; its language is detected if `source` is "auto".
-
-        Raises:
-            BadRequest: There is no model of this name.
-            UnsupportedLanguagePair: There is no route.
-        """
-        if model:
-            return self.find_model_route(model, source, target)
-        if _is_auto(source):
-            source = self.detect_languages(text)[0].language
-        return self.find_route(source, target)
-
     def translate(
         self,
         context: RequestContext,
@@ -222,39 +224,101 @@ class Service:
         return [RoutedTranslation(translation, route) for translation in translations]
 
     def explain(self, context: RequestContext, request: ExplainRequest) -> str:
-        """Return the trace of a translation as JSON; raises if there is no direct model."""
-        route = self.resolve_route(request.source, request.target, request.model, request.text)
-        model = _require_single_model(route)
-        return self._log_engine_errors(
-            lambda: unbatched_queue_items.compute_trace_json(
-                self.queue, context, model, request, self.config
-            )
+        """Return the trace of a translation as JSON.
+
+        Raises:
+            BadRequest: The settings or interventions are invalid.
+            DirectModelRequired: The route does not consist of one model.
+            TooManyTokens: The text is longer than the model accepts.
+        """
+        search = SearchConfig().replace(**request.search_settings(self.config))
+        model = self._find_single_model(request, request.text).models[0]
+        return self._run_unbatched(
+            context,
+            _compute_trace_cost(model, request.text, self.config.token_weight(search.beam_size)),
+            lambda: explain(
+                model.torch_translator,
+                request.text,
+                request.translation,
+                search=search,
+                interventions=request.interventions,
+                options=request.trace_options,
+                check_cancelled=context.raise_if_canceled,
+            ).to_json(),
         )
 
     def ablate_heads(self, context: RequestContext, request: HeadEffectsRequest) -> AblationResults:
-        """Return the effect of each attention head; raises if there is no direct model."""
-        route = self.resolve_route(request.source, request.target, request.model, request.text)
-        model = _require_single_model(route)
-        return self._log_engine_errors(
-            lambda: unbatched_queue_items.measure_head_effects(self.queue, context, model, request)
+        """Return the effect of ablating each attention head on a contrastive pair.
+
+        Raises the same errors as `explain`.
+        """
+        pair = ContrastivePair(request.text, request.translation, request.contrastive_translation)
+        model = self._find_single_model(request, request.text).models[0]
+        return self._run_unbatched(
+            context,
+            _compute_trace_cost(model, request.text),
+            lambda: ablate_heads_on_contrastive_pair(
+                wrap_model_for_explaining(model.torch_translator, request.text),
+                pair,
+                request.interventions,
+                context.raise_if_canceled,
+            ),
         )
 
     def stream(
         self,
         context: RequestContext,
-        text: str,
-        route: LanguageRoute,
-        options: TranslationOptions,
+        request: TranslateRequest,
+        options: TextTranslationOptions,
         on_partial_text: PartialTextCallback,
     ) -> RoutedTranslation:
         """Translate a text and report partial translations; raises without a direct model."""
-        model = _require_single_model(route)
-        translation = self._log_engine_errors(
-            lambda: unbatched_queue_items.run_incremental_translation(
-                self.queue, context, model, text, options, on_partial_text, self.config
-            )
+        (text,) = request.texts
+        route = self._find_single_model(request, text)
+        search = options.translation_options.search
+        model, weight = route.models[0], self.config.token_weight(search.beam_size)
+        translation = self._run_unbatched(
+            context,
+            model.compute_costs([text], weight)[0],
+            lambda: translate_and_report_partial_text(
+                model.torch_translator, text, options.translation_options, context, on_partial_text
+            ),
         )
         return RoutedTranslation(translation, route)
+
+    def _find_single_model(self, selection: ModelSelectionParameters, text: str) -> LanguageRoute:
+        """Return the route of a text, which consists of a single model."""
+        source, target = selection.source, selection.target
+        if selection.model:
+            return self.find_model_route(selection.model, source, target)
+        if _is_auto(source):
+            source = self.detect_languages(text)[0].language
+        route = self.find_route(source, target)
+        if len(route.models) != 1:
+            reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"
+            raise DirectModelRequired(
+                "Invalid request: this request needs a direct model, but "
+                f"{route.source} to {route.target} {reason}"
+            )
+        return route
+
+    def _run_unbatched(self, context: RequestContext, cost: int, function: Callable[[], T]) -> T:
+        """Run a function as one item of the queue and return its result.
+
+        Raises:
+            BadRequest: The function raised an error of seq2see, which describes invalid input.
+            EngineError: The function raised another exception.
+            ServiceError: Errors of the queue, and service errors of the function.
+        """
+        (result,) = self.queue.submit(context, UnbatchedTask(function), [None], [cost])
+        if isinstance(result, ServiceError):
+            raise result
+        if isinstance(result, Seq2SeeError):
+            raise BadRequest(f"Invalid request: {result}") from None
+        if isinstance(result, BaseException):
+            self._log_engine_error(result)
+            raise EngineError(ENGINE_FAILED_MESSAGE) from result
+        return cast("T", result)
 
     def _detect_and_translate(
         self,
@@ -348,14 +412,6 @@ class Service:
             token_weight=self.config.token_weight,
         )
 
-    def _log_engine_errors(self, function: Callable[[], T]) -> T:
-        """Call a function and log its engine error, if any."""
-        try:
-            return function()
-        except EngineError as error:
-            self._log_engine_error(error.__cause__ or error)
-            raise
-
     def _log_engine_error(self, error: BaseException) -> None:
         self.log.write_exception("engine_failed", error)
 
@@ -388,12 +444,13 @@ def _is_auto(source: str) -> bool:
     return source.strip().lower() == "auto"
 
 
-def _require_single_model(route: LanguageRoute) -> ServedModel:
-    """Return the only model of a route; raises DirectModelRequired if there are more or none."""
-    if len(route.models) != 1:
-        reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"
-        raise DirectModelRequired(
-            "Invalid request: this request needs a direct model, but "
-            f"{route.source} to {route.target} {reason}"
+def _compute_trace_cost(model: ServedModel, text: str, weight: float = 1.0) -> int:
+    """Return the cost of a trace; raises TooManyTokens if the text is too long."""
+    num_tokens = model.compute_costs([text])[0] - 1  # without the end token
+    max_tokens = model.torch_translator.max_tokens
+    if num_tokens > max_tokens:
+        raise TooManyTokens(
+            f"the text has {num_tokens} tokens; an explained text must be at most {max_tokens}",
+            max_tokens,
         )
-    return route.models[0]
+    return math.ceil(_TRACE_TOKEN_COST * weight * (num_tokens + 1))

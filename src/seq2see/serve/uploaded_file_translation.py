@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from seq2see.documents import (
     Document,
@@ -32,8 +31,13 @@ from seq2see.documents import (
     translate_parsed_document,
 )
 from seq2see.errors import Seq2SeeError
-from seq2see.serve.errors import BadRequest, EngineError, NotFound, UnsupportedFileFormat
-from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE
+from seq2see.serve.errors import (
+    ENGINE_FAILED_MESSAGE,
+    BadRequest,
+    EngineError,
+    NotFound,
+    UnsupportedFileFormat,
+)
 from seq2see.translator import TranslationOptions, Translator
 
 _MAX_ARCHIVE_MEMBERS = 2000
@@ -163,11 +167,6 @@ def make_translated_filename(name: str, target: str) -> str:
     """Return the name of a translated file as LibreTranslate forms it: `letter_de.txt`."""
     path = Path(name)
     return f"{path.stem}_{target}{path.suffix}"
-
-
-def format_content_disposition(name: str) -> str:
-    """Return the Content-Disposition header that makes a browser save a file, not display it."""
-    return f"attachment; filename*=utf-8''{quote(name, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)

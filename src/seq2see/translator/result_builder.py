@@ -147,7 +147,8 @@ class ResultBuilder:
         )
         for hypotheses in hypotheses_per_segment:
             if not hypotheses:
-                yield Translation("", 0.0, 0.0, error=NO_TRANSLATION_MESSAGE)
+                code = "constraints_unsatisfiable"
+                yield Translation("", 0.0, 0.0, error=NO_TRANSLATION_MESSAGE, error_code=code)
                 continue
             best, *others = (next(translations) for _ in hypotheses)
             yield replace(best, alternatives=tuple(others)) if others else best

@@ -157,6 +157,8 @@ class Translation:
     """Glossary terms that the text lacks, and forbidden phrases that it contains."""
     error: str | None = None
     """Why there is no translation; `text` is empty then."""
+    error_code: str | None = None
+    """Kind of the error, for programs: `constraints_unsatisfiable`, or a code of the service."""
     sentences: tuple[SentencePairOffsets, ...] = ()
     """Offsets of each sentence. Empty if they are not known, as after pivot translation."""
     num_tokens: int = 0
@@ -220,8 +222,8 @@ def _join_rank(
     start: int,
     separator: str,
 ) -> Translation:
-    if errors := [part.error for part in parts if part.error]:
-        return Translation("", 0.0, 0.0, error=errors[0])
+    if failed := next((part for part in parts if part.error), None):
+        return Translation("", 0.0, 0.0, error=failed.error, error_code=failed.error_code)
     pieces: list[str] = []
     tokens: list[ScoredToken] = []
     links: list[AlignmentLink] = []

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore
 from seq2see.serve.app import create_app
+from seq2see.serve.authentication import ApiKeyStore
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.log_and_metrics import JsonLog
 from seq2see.serve.model_registry import DefaultAndTorchTranslators, ModelRegistry, ServedModel
+from seq2see.serve.monitoring import JsonLog
 from seq2see.serve.service import Service
 from seq2see.translator import AlignmentLink, ScoredToken, Translation, TranslationOptions
 

@@ -15,7 +15,7 @@ from seq2see.serve.layout_preserving_translation import (
     translate_texts,
 )
 from seq2see.serve.service import Service
-from seq2see.serve.unbatched_queue_items import translate_and_report_partial_text
+from seq2see.serve.streaming import translate_and_report_partial_text
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import (
     AlignmentLink,

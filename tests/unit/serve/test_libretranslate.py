@@ -95,11 +95,11 @@ def test_html_alternatives_have_tags(serving: Serving) -> None:
         ({"source": "de"}, None),
         ({"format": "pdf"}, "pdf format is not supported"),
         ({"alternatives": 99}, "Invalid request: alternatives (99) exceeds limit (5)"),
-        ({"alternatives": -1}, "Invalid request: alternatives must be a number from 0 to 5"),
-        ({"alternatives": "x"}, "Invalid request: alternatives must be a number from 0 to 5"),
-        ({"alternatives": HUGE}, "Invalid request: alternatives must be a number from 0 to 5"),
+        ({"alternatives": -1}, "Invalid request: alternatives must be a number of at least 0"),
+        ({"alternatives": "x"}, "Invalid request: alternatives must be a number of at least 0"),
+        ({"alternatives": HUGE}, "Invalid request: alternatives must be a number of at least 0"),
         ({"q": HUGE}, "Invalid request: q must be a string or a list of strings"),
-        ({"alternatives": 1.5}, "Invalid request: alternatives must be a number from 0 to 5"),
+        ({"alternatives": 1.5}, "Invalid request: alternatives must be a number of at least 0"),
         ({"q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
         ({"q": ["x"] * 6}, "Invalid request: request (6) exceeds text limit (5)"),
     ],
@@ -114,7 +114,7 @@ def test_invalid_request_is_400_with_message(
     if error is None:
         assert response.status_code == 200  # from German to German
     else:
-        assert (response.status_code, response.json()) == (400, {"error": error})
+        assert (response.status_code, response.json()["error"]) == (400, error)
 
 
 def test_language_pair_without_route_is_rejected(serving: Serving) -> None:

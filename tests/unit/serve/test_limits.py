@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.api_keys_and_rate_limits import add_api_key
+from seq2see.serve.authentication import add_api_key
 
 HELLO = {"q": "hello world", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
@@ -107,6 +107,21 @@ def test_large_body_is_rejected(serving: Serving, is_chunked: bool) -> None:
     assert response.status_code == 413
     assert "1000 bytes" in response.json()["error"]
     assert client.post("/translate", json=HELLO).status_code == 200
+
+
+def test_large_body_is_rejected_on_route_without_body(serving: Serving) -> None:
+    chunks = iter([b"x" * 600] * 2)
+    response = serving(body_bytes=1000).post("/api/v1/lab/0", content=chunks)
+    assert (response.status_code, response.json()["limit"]) == (413, 1000)
+
+
+def test_exceeded_limit_is_reported_as_a_number(serving: Serving) -> None:
+    client = serving(characters=100, explain_characters=10)
+    texts = {"text": "x" * 101, "target": "de"}
+    for path, limit in (("translate", 100), ("explain", 10)):
+        response = client.post(f"/api/v1/{path}", json=texts)
+        assert response.headers["x-error-code"] == "text_too_long"
+        assert response.json()["limit"] == limit
 
 
 @pytest.mark.parametrize("length", ["1001", "-1", "x", ""])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve.api_keys_and_rate_limits import add_api_key
+from seq2see.serve.authentication import add_api_key
 from seq2see.serve.errors import ServiceError
 from seq2see.serve.middleware import CONTENT_SECURITY_POLICY
 from seq2see.web import STATIC_DIRECTORY
@@ -95,6 +95,12 @@ def test_local_service_accepts_only_local_hosts(serving: Serving, host: str, sta
     assert serving().get("/health", headers={"host": host}).status_code == status
 
 
+def test_ipv6_host_of_public_url_is_accepted(serving: Serving) -> None:
+    client = serving(settings={"public_url": "http://[2001:db8::1]:8080"})
+    host = {"host": "[2001:db8::1]:8080"}
+    assert client.get("/health", headers=host).status_code == 200
+
+
 def test_host_of_public_url_is_accepted(serving: Serving, upload: Upload) -> None:
     client = serving(settings={"public_url": "https://translate.example.org"})
     host = {"host": "translate.example.org"}
@@ -103,10 +109,9 @@ def test_host_of_public_url_is_accepted(serving: Serving, upload: Upload) -> Non
     assert url.startswith("https://translate.example.org/download_file/")
 
 
-def test_public_service_accepts_any_valid_host(serving: Serving) -> None:
+def test_public_service_accepts_any_host(serving: Serving) -> None:
     client = serving(settings={"host": "0.0.0.0"})  # noqa: S104
     assert client.get("/health", headers={"host": "any.example"}).status_code == 200
-    assert client.get("/health", headers={"host": "a b"}).status_code == 400
 
 
 @pytest.mark.parametrize("path", ["/../__init__.py", "/%2e%2e/__init__.py", "/..%2f__init__.py"])

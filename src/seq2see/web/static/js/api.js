@@ -7,9 +7,9 @@ const used = new Set(); // keys of the responses that the current state was draw
 const saved = savedResponses && new Map(Object.entries(savedResponses));
 
 export class RequestError extends Error {
-  constructor(message, status, code = null) {
+  constructor(message, status, code = null, limit = null) {
     super(message);
-    Object.assign(this, { status, code });
+    Object.assign(this, { status, code, limit });
   }
 }
 
@@ -40,7 +40,7 @@ async function parseResponse(response) {
   let body = null;
   try { body = JSON.parse(text); } catch { /* not JSON: the error of a proxy */ }
   if (response.ok && body) return body;
-  throw new RequestError(body?.error ?? `HTTP ${response.status}`, response.status, response.headers.get("X-Error-Code"));
+  throw new RequestError(body?.error ?? `HTTP ${response.status}`, response.status, response.headers.get("X-Error-Code"), body?.limit);
 }
 
 function withAuthorization(headers = {}) {

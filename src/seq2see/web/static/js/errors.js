@@ -11,13 +11,12 @@ const ERROR_CODES = new Set([
   "unsupported_language"
 ]);
 
-// The limit of a message is its last number.
-export const localizedError = (message, code) => (ERROR_CODES.has(code) ? t(`error_code.${code}`, { limit: message.match(/\d+(?=\D*$)/) }) : message);
+export const localizedError = (message, code, limit) => (ERROR_CODES.has(code) ? t(`error_code.${code}`, { limit }) : message);
 
 // Returns the message for an exception.
 export function errorText(error) {
   if (error instanceof RequestError && !isServed) return t("error.saved");
-  if (error instanceof RequestError) return ERROR_CODES.has(error.code) ? localizedError(error.message, error.code) : t("error.request", { error: error.message });
+  if (error instanceof RequestError) return ERROR_CODES.has(error.code) ? localizedError(error.message, error.code, error.limit) : t("error.request", { error: error.message });
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.unreachable");
   console.error(error);
   return String(error.message ?? error);

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.errors import InputError
-from seq2see.serve.api_keys_and_rate_limits import ApiKeyStore, RateLimiter, add_api_key
+from seq2see.serve.authentication import ApiKeyStore, RateLimiter, add_api_key
 from seq2see.serve.errors import Forbidden, RateLimited
 
 
@@ -90,7 +90,7 @@ def test_error_does_not_quote_key_in_place_of_hash(tmp_path: Path) -> None:
 
 def test_rates_refill_and_are_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("seq2see.serve.api_keys_and_rate_limits.time.monotonic", lambda: now)
+    monkeypatch.setattr("seq2see.serve.authentication.time.monotonic", lambda: now)
     limiter = RateLimiter(3)
     for _ in range(3):
         limiter.check_rate("a")
@@ -106,7 +106,7 @@ def test_rates_refill_and_are_per_client(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_rate_limiter_forgets_oldest_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.serve.api_keys_and_rate_limits._MAX_CLIENTS", 3)
+    monkeypatch.setattr("seq2see.serve.authentication._MAX_CLIENTS", 3)
     limiter = RateLimiter(1)
     for client in "abcd":
         limiter.check_rate(client)

@@ -1,12 +1,11 @@
-"""JSON responses and the text of server-sent events."""
+"""The text of server-sent events."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 
-from seq2see.serve.json_and_event_responses import FiniteJSONResponse, LatestText
+from seq2see.serve.event_stream import LatestText
 
 
 def test_slow_reader_gets_only_the_latest_text() -> None:
@@ -27,9 +26,3 @@ def test_slow_reader_gets_only_the_latest_text() -> None:
     # In a thread, because Playwright leaves an event loop running in the main thread.
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(asyncio.run, read()).result() == ["999", "last", None]
-
-
-def test_nan_and_infinity_become_null() -> None:
-    content = {"a": [1.5, float("nan")], "b": {"c": float("-inf")}, "d": "é"}
-    body = FiniteJSONResponse(content).body
-    assert json.loads(body) == {"a": [1.5, None], "b": {"c": None}, "d": "é"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.serve.errors import NotFound
-from seq2see.serve.model_and_run_routes import TrainingRuns
+from seq2see.serve.inspection import TrainingRuns
 
 
 def test_growing_log_is_read_by_complete_lines(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Routes of /api/v1 that describe the loaded models and the training runs."""
+"""Routes that describe the loaded models, the training runs and the load of the service."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import Annotated, Any, BinaryIO
 
 import torch
 from fastapi import APIRouter, Query
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from torch import nn
 
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain.trace_format import encode_tensor, to_numpy
 from seq2see.model import Transformer, count_parameters
 from seq2see.model.embeddings import LearnedPositions
-from seq2see.serve.config import ServeConfig
+from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.errors import NotFound
-from seq2see.serve.json_and_event_responses import FiniteJSONResponse
+from seq2see.serve.executor import Executor
 from seq2see.serve.model_registry import ServedModel
-from seq2see.serve.openapi import array_schema, build_openapi_responses, object_schema
-from seq2see.serve.request_authentication_and_threads import check_api_key
+from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
 from seq2see.serve.service import Service
 
 _MAX_POSITIONS = 64
@@ -34,7 +32,7 @@ _MAX_RECORDS = 5000
 
 def describe_model(model: ServedModel) -> dict[str, Any]:
     """Return the JSON record of a model, without the path of its directory."""
-    translator = model.translator
+    translator, error = model.translator, model.reload_error
     return {
         "name": model.name,
         "source": model.source,
@@ -42,18 +40,8 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
         "engine": translator.engine.name,
         "max_length": translator.max_tokens,
         "loaded_at": model.loaded_at,
-        "reload_error": _reload_error_without_path(model),
+        "reload_error": error and error.replace(str(model.path), model.name),
         "notes": list(translator.engine_notes),
-    }
-
-
-def describe_search_limits(config: ServeConfig) -> dict[str, int]:
-    """Return the default beam size, the largest one, and the largest number of translations."""
-    limits = config.limits
-    return {
-        "beam_size": config.beam_size,
-        "max_beam_size": limits.beam_size,
-        "max_n_best": limits.alternatives + 1,
     }
 
 
@@ -106,10 +94,6 @@ def describe_module(module: nn.Module, name: str = "") -> dict[str, Any]:
         "parameters": count_parameters(module),
         "children": [describe_module(child, key) for key, child in module.named_children()],
     }
-
-
-def _reload_error_without_path(model: ServedModel) -> str | None:
-    return model.reload_error and model.reload_error.replace(str(model.path), model.name)
 
 
 class TrainingRuns:
@@ -177,66 +161,61 @@ def _parse_record(line: bytes) -> list[Any]:
         return []
 
 
-def add_model_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes below /api/v1/models."""
-
-    def find_model(name: str, request: Request) -> ServedModel:
-        check_api_key(request, service)
-        model = service.models.find(name)
-        if model is None:
-            raise NotFound(f"model {name[:40]} not found")
-        return model
-
-    @router.get(
-        "/models",
-        summary="List the models, and the limits of the search.",
-        responses=build_openapi_responses(
-            object_schema(models=array_schema({"type": "object"}), search={"type": "object"})
-        ),
-    )
-    async def models(request: Request) -> Response:
-        check_api_key(request, service)
-        records = [describe_model(model) for model in service.models]
-        search = describe_search_limits(service.config)
-        return FiniteJSONResponse({"models": records, "search": search})
-
-    @router.get(
-        "/models/{name}",
-        summary="Return the config and the modules of a model.",
-        responses=build_openapi_responses({"type": "object"}, 404),
-    )
-    def architecture(name: str, request: Request) -> Response:
-        return FiniteJSONResponse(describe_architecture(find_model(name, request)))
-
-    @router.get(
-        "/models/{name}/positions",
-        summary="Return the position vectors of a model.",
-        responses=build_openapi_responses({"type": "object"}, 404),
-    )
-    def positions(name: str, request: Request) -> Response:
-        return FiniteJSONResponse(describe_position_vectors(find_model(name, request)))
+router = APIRouter(tags=["seq2see"], route_class=AuthenticatedRoute)
 
 
-def add_run_routes(router: APIRouter, service: Service) -> None:
-    """Add the routes below /api/v1/runs."""
-    runs = TrainingRuns(service.runs_directory)
+def _find_model(name: str, service: Service) -> ServedModel:
+    model = service.models.find(name)
+    if model is None:
+        raise NotFound(f"model {name[:40]} not found")
+    return model
 
-    @router.get(
-        "/runs",
-        summary="List the training runs in the directory of --runs.",
-        responses=build_openapi_responses(object_schema(runs=array_schema({"type": "object"}))),
-    )
-    def list_runs(request: Request) -> Response:
-        check_api_key(request, service)
-        return FiniteJSONResponse({"runs": runs.list_runs()})
 
-    @router.get(
-        "/runs/{name}",
-        summary="Return the log records of a run after a byte offset.",
-        responses=build_openapi_responses({"type": "object"}, 404),
-    )
-    def read_run(
-        name: str, request: Request, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
-    ) -> Response:
-        check_api_key(request, service)
-        return FiniteJSONResponse(runs.read_records(name, offset))
+@router.get("/api/v1/models", summary="List the models, and the limits of the search.")
+async def list_models(executor: Executor) -> dict[str, Any]:
+    """Return the models in the order of the command line."""
+    config = executor.service.config
+    return {
+        "models": [describe_model(model) for model in executor.service.models],
+        "search": {
+            "beam_size": config.beam_size,
+            "max_beam_size": config.limits.beam_size,
+            "max_n_best": config.limits.alternatives + 1,
+        },
+    }
+
+
+@router.get("/api/v1/models/{name}", summary="Return the config and the modules of a model.")
+def read_model(name: str, executor: Executor) -> dict[str, Any]:
+    """Return the architecture of a model."""
+    return describe_architecture(_find_model(name, executor.service))
+
+
+@router.get("/api/v1/models/{name}/positions", summary="Return the position vectors of a model.")
+def read_position_vectors(name: str, executor: Executor) -> dict[str, Any]:
+    """Return the vectors of the first positions."""
+    return describe_position_vectors(_find_model(name, executor.service))
+
+
+@router.get("/api/v1/runs", summary="List the training runs in the directory of --runs.")
+def list_runs(executor: Executor) -> dict[str, Any]:
+    """Return the runs, most recent first."""
+    return {"runs": TrainingRuns(executor.service.runs_directory).list_runs()}
+
+
+@router.get("/api/v1/runs/{name}", summary="Return the log records of a run after a byte offset.")
+def read_run(
+    name: str, executor: Executor, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
+) -> dict[str, Any]:
+    """Return the log records of a run."""
+    return TrainingRuns(executor.service.runs_directory).read_records(name, offset)
+
+
+@router.get(
+    "/metrics",
+    summary="Return the metrics in the Prometheus text format.",
+    response_class=PlainTextResponse,
+)
+async def metrics(executor: Executor) -> Response:
+    """Return the metrics of the service."""
+    return Response(executor.service.metrics.render(), media_type=METRICS_CONTENT_TYPE)

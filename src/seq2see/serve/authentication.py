@@ -1,4 +1,4 @@
-"""API keys, stored as hashes, and request rates per key or address.
+"""API keys, stored as hashes, request rates per key or address, and routes that check both.
 
 The key file is TOML, with one table per key:
 
@@ -20,14 +20,22 @@ import threading
 import time
 import tomllib
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from fastapi.routing import APIRoute
 from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError
-from seq2see.serve.errors import Forbidden, RateLimited
+from seq2see.serve.errors import Forbidden, RateLimited, ShuttingDown
+
+if TYPE_CHECKING:
+    from seq2see.serve.service import Service
 
 _MAX_CLIENTS = 10_000
 """Number of clients whose rates are remembered; the least recently seen client is dropped first."""
@@ -171,3 +179,58 @@ class RateLimiter:
                 self._buckets.popitem(last=False)
         if available < 1:
             raise RateLimited(f"Slowdown: {rate} per 1 minute", (1 - available) * 60 / rate)
+
+
+class AuthenticatedRoute(APIRoute):
+    """A route that checks the API key and the request rate before the body is read.
+
+    FastAPI would run a dependency only after it has read the body.
+    """
+
+    accepts_key_in_body = False
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of authenticated requests."""
+        handle = super().get_route_handler()
+
+        async def authenticate_and_handle(request: Request) -> Response:
+            service: Service = request.app.state.executor.service
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            is_bearer = scheme.lower() == "bearer"
+            key = token.strip() if is_bearer else request.query_params.get("api_key")
+            if key or not (self.accepts_key_in_body and service.api_keys.is_required):
+                authenticate(request, service, key)
+            return await handle(request)
+
+        return authenticate_and_handle
+
+
+class BodyKeyRoute(AuthenticatedRoute):
+    """A route that also accepts a key in the body: it calls `authenticate` itself."""
+
+    accepts_key_in_body = True
+
+
+def authenticate(request: Request, service: Service, api_key: str | None) -> None:
+    """Set `request.state.client` by the API key or else by the address, if it is not set yet.
+
+    Raises:
+        Forbidden: A key is required, but it is missing or wrong.
+        RateLimited: The client has exceeded its rate. Only requests with the method POST count,
+            also those with a wrong key.
+        ShuttingDown: The service is shutting down, and the method is POST.
+    """
+    if hasattr(request.state, "client"):
+        return
+    is_post = request.method == "POST"
+    client, rate = f"address {request.client.host if request.client else ''}", None
+    try:
+        if match := service.api_keys.find_key(api_key):
+            client, rate = f"key {match[0]}", match[1].requests_per_minute
+            request.state.log_fields["key"] = match[0]
+    finally:
+        if is_post:
+            service.rate_limiter.check_rate(client, rate)
+    if is_post and service.is_draining:
+        raise ShuttingDown("the service is shutting down")
+    request.state.client = client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from seq2see.serve.log_and_metrics import JsonLog
+from seq2see.serve.monitoring import JsonLog
 
 
 def test_log_has_one_line_per_event_without_texts() -> None:
@@ -18,4 +18,4 @@ def test_log_has_one_line_per_event_without_texts() -> None:
     (line,) = stream.getvalue().splitlines()
     assert "secret" not in line
     assert json.loads(line)["error"] == "ValueError"
-    assert "test_log_and_metrics.py" in json.loads(line)["traceback"][0]
+    assert "test_monitoring.py" in json.loads(line)["traceback"][0]

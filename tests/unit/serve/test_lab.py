@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve import lab_experiment_runner
+from seq2see.serve import lab
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, NotFound, Overloaded
-from seq2see.serve.lab_experiment_runner import LabExperimentRunner, list_lab_experiments
+from seq2see.serve.lab import LabExperimentRunner, list_lab_experiments
 from seq2see.serve.work_queue import RequestContext
 
 
@@ -32,7 +32,7 @@ def test_experiments_run_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch)
             runner.run(RequestContext.with_timeout(9), other)
         return {"number": started_number}
 
-    monkeypatch.setattr(lab_experiment_runner, "_run_subprocess", run_subprocess)
+    monkeypatch.setattr(lab, "_run_subprocess", run_subprocess)
     first = runner.run(RequestContext.with_timeout(9), number)
     second = runner.run(RequestContext.with_timeout(9), number)
     assert first == second == {"number": number}
@@ -48,7 +48,7 @@ def test_experiment_ends_on_disconnect_and_at_deadline(
     script = tmp_path / "forever.sh"
     script.write_text("#!/bin/sh\nsleep 100 & sleep 100\n", "utf-8")
     script.chmod(0o700)
-    monkeypatch.setattr(lab_experiment_runner, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(lab, "sys", SimpleNamespace(executable=str(script)))
     context = RequestContext.with_timeout(0.3 if is_late else 60)
     if not is_late:
         threading.Timer(0.2, context.cancel).start()

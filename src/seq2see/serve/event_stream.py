@@ -1,4 +1,4 @@
-"""JSON responses without NaN and infinity, and responses of server-sent events.
+"""Responses of server-sent events.
 
 The response of a stream starts with the first event, so an error before it has its own HTTP status.
 Each text event replaces the previous one: a slow client skips some, and nothing accumulates.
@@ -7,13 +7,13 @@ Each text event replaces the previous one: a slow client skips some, and nothing
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
@@ -21,32 +21,25 @@ from seq2see.serve.errors import (
     InternalError,
     ServiceError,
 )
-from seq2see.serve.request_authentication_and_threads import AuthenticatedExecutor
-from seq2see.serve.unbatched_queue_items import PartialTextCallback
+from seq2see.serve.executor import RequestExecutor
+from seq2see.serve.streaming import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 
-StreamingFunction = Callable[[RequestContext, PartialTextCallback], dict[str, Any]]
+StreamingFunction = Callable[[RequestContext, PartialTextCallback], Any]
 """Calls its second argument with each partial text and returns the data of the last event."""
 
 
-class FiniteJSONResponse(JSONResponse):
-    """A JSON response in which NaN and infinity, which JSON does not have, are null."""
+class StreamEvent(BaseModel):
+    """An event of a stream; its data are JSON."""
 
-    def render(self, content: Any) -> bytes:
-        """Return the body."""
-        try:
-            return super().render(content)
-        except ValueError:  # rare, so the content is not checked in advance
-            return json.dumps(replace_non_finite(content), ensure_ascii=True).encode()
+    event: Literal["text", "done", "error"]
+    data: str
 
 
-def replace_non_finite(node: Any) -> Any:
-    """Return a copy of a JSON value with None in place of NaN and infinity."""
-    if isinstance(node, float):
-        return node if math.isfinite(node) else None
-    if isinstance(node, dict):
-        return {key: replace_non_finite(value) for key, value in node.items()}
-    return [replace_non_finite(item) for item in node] if isinstance(node, list | tuple) else node
+class EventResponse(StreamingResponse):
+    """A stream of server-sent events."""
+
+    media_type = "text/event-stream"
 
 
 class LatestText:
@@ -85,8 +78,8 @@ class LatestText:
 
 
 async def create_event_response(
-    request: Request, client: str, executor: AuthenticatedExecutor, function: StreamingFunction
-) -> Response:
+    request: Request, executor: RequestExecutor, function: StreamingFunction
+) -> EventResponse:
     """Run a function in a thread and return a response that streams its texts as events.
 
     Raises:
@@ -94,7 +87,7 @@ async def create_event_response(
     """
     latest = LatestText()
     task = asyncio.create_task(
-        executor.execute(request, client, lambda context: function(context, latest.set))
+        executor.execute(request, lambda context: function(context, latest.set))
     )
     task.add_done_callback(lambda _: latest.close())
     try:
@@ -104,11 +97,11 @@ async def create_event_response(
     except BaseException:
         task.cancel()
         raise
-    return StreamingResponse(_stream_events(request, task, latest), media_type="text/event-stream")
+    return EventResponse(_stream_events(request, task, latest))
 
 
 async def _stream_events(
-    request: Request, task: asyncio.Task[dict[str, Any]], latest: LatestText
+    request: Request, task: asyncio.Task[Any], latest: LatestText
 ) -> AsyncIterator[bytes]:
     try:
         while (text := await latest.take()) is not None:
@@ -131,6 +124,5 @@ def _format_error(error: ServiceError) -> bytes:
     return _format_event("error", {"error": str(error), "error_code": error.error_code})
 
 
-def _format_event(kind: str, data: dict[str, Any]) -> bytes:
-    encoded = json.dumps(replace_non_finite(data), ensure_ascii=True)
-    return f"event: {kind}\ndata: {encoded}\n\n".encode()
+def _format_event(kind: str, data: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), to_json(data, inf_nan_mode="null"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve import api_v1_routes
+from seq2see.serve import api_v1
 from seq2see.serve.errors import Overloaded
 
 Serving = Callable[..., TestClient]
@@ -144,6 +144,15 @@ def test_body_must_have_json_content_type(serving: Serving) -> None:
     assert response.status_code == 400
 
 
+@pytest.mark.parametrize(
+    "body", ['{"text": "\\ud800"}', '{"text": "a", "glossary": {"\\udc00": "b"}}']
+)
+def test_unpaired_surrogates_are_rejected(serving: Serving, body: str) -> None:
+    headers = {"content-type": "application/json"}
+    response = serving().post("/api/v1/translate", content=body, headers=headers)
+    assert (response.status_code, "valid Unicode" in response.json()["error"]) == (400, True)
+
+
 def stream_events(client: TestClient, text: str) -> list[tuple[str, Any]]:
     body = {"text": text, "source": "en", "target": "de"}
     response = client.post("/api/v1/stream", json=body)
@@ -167,7 +176,7 @@ def test_engine_error_ends_stream_with_error_event(serving: Serving) -> None:
 def test_internal_error_ends_stream_with_error_event(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_v1_routes, "format_translation", lambda _: 1 / 0)
+    monkeypatch.setattr(api_v1.TranslationRecord, "from_routed", lambda _: 1 / 0)
     log = io.StringIO()
     kind, data = stream_events(serving(log=log), "Hello there.")[-1]
     assert (kind, data["error_code"]) == ("error", "internal_error")
@@ -234,3 +243,11 @@ def test_models_are_listed(serving: Serving) -> None:
     (first, second) = serving().get("/api/v1/models").json()["models"]
     assert (first["name"], first["source"], first["target"]) == ("en-de", "en", "de")
     assert (second["name"], second["reload_error"]) == ("fr-en", None)
+
+
+def test_nan_and_infinity_become_null(serving: Serving, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    log = '{"loss": [1.5, NaN], "best": -Infinity, "name": "é"}\n'
+    (tmp_path / "one" / "log.jsonl").write_text(log, "utf-8")
+    (record,) = serving(runs=tmp_path).get("/api/v1/runs/one").json()["records"]
+    assert record == {"loss": [1.5, None], "best": None, "name": "é"}

@@ -1,0 +1,198 @@
+"""Routes of /api/v1: translate, stream, explain, head ablation, lab."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from seq2see.explain.head_ablation import AblationResults
+from seq2see.serve.authentication import AuthenticatedRoute
+from seq2see.serve.config import LimitsConfig
+from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
+from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
+from seq2see.serve.executor import Executor
+from seq2see.serve.lab import list_lab_experiments, list_lab_note_subjects
+from seq2see.serve.requests import (
+    ExplainRequest,
+    HeadEffectsRequest,
+    SearchParameters,
+    TranslateRequest,
+)
+from seq2see.serve.service import RoutedTranslation, Service
+from seq2see.serve.streaming import PartialTextCallback
+from seq2see.serve.work_queue import RequestContext
+from seq2see.text.language_detection import DetectedLanguage
+from seq2see.translator import Translation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslationRecord(Translation):
+    """A translation and the models that made it."""
+
+    source: str
+    target: str
+    models: list[str]
+    via: list[str]
+    """Pivot languages."""
+    detected: DetectedLanguage | None
+    """The detected source language, if it was detected."""
+
+    @classmethod
+    def from_routed(cls, routed: RoutedTranslation) -> TranslationRecord:
+        """Return the record of a translation."""
+        translation, route = routed.translation, routed.route
+        if translation.error and not translation.error_code:
+            translation = replace(translation, error_code=BadRequest.error_code)
+        return cls(
+            **{each.name: getattr(translation, each.name) for each in fields(translation)},
+            source=route.source,
+            target=route.target,
+            models=[model.name for model in route.models],
+            via=route.via,
+            detected=routed.detected,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationRecords:
+    """The translations of a request."""
+
+    translations: list[TranslationRecord]
+
+
+router = APIRouter(prefix="/api/v1", tags=["seq2see"], route_class=AuthenticatedRoute)
+
+
+def _example(**parameters: Any) -> dict[str, Any]:
+    """Return the OpenAPI entry of an example; `build_openapi` inserts the languages."""
+    media = {"example": {"text": "Hello world!", **parameters}}
+    return {"requestBody": {"content": {"application/json": media}}}
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts; return scores, alignments and flags.",
+    openapi_extra=_example(alignment=True),
+)
+async def translate(
+    request: Request, body: TranslateRequest, executor: Executor
+) -> TranslationRecords:
+    """Translate texts. Errors of the engine are reported per text."""
+    service = executor.service
+    _check_translate_request(request, body, service)
+    options = body.to_options(service.config)
+    results = await executor.execute(
+        request,
+        lambda context: service.translate(
+            context, body.texts, body.source, body.target, options, model=body.model
+        ),
+    )
+    return TranslationRecords([TranslationRecord.from_routed(each) for each in results])
+
+
+@router.post(
+    "/stream",
+    summary="Translate a text and stream partial results.",
+    description="Server-sent events: `text` with the text so far, then `done` with the result "
+    "of /api/v1/translate, or `error`. A slow client receives fewer `text` events.",
+    responses={
+        200: {"content": {"text/event-stream": {"schema": StreamEvent.model_json_schema()}}}
+    },
+    openapi_extra=_example(),
+)
+async def stream(request: Request, body: TranslateRequest, executor: Executor) -> EventResponse:
+    """Translate a text and send what there is of it at every step."""
+    service = executor.service
+    _check_translate_request(request, body, service)
+    if len(body.texts) != 1 or body.format != "text":
+        raise BadRequest("Invalid request: to be streamed, `text` must be one plain text")
+    options = body.to_options(service.config)
+
+    def run(context: RequestContext, on_partial_text: PartialTextCallback) -> TranslationRecords:
+        routed = service.stream(context, body, options, on_partial_text)
+        return TranslationRecords([TranslationRecord.from_routed(routed)])
+
+    return await create_event_response(request, executor, run)
+
+
+@router.post(
+    "/explain",
+    summary="Translate a text and return the trace of the computation.",
+    response_model=dict[str, Any],
+    openapi_extra=_example(beam_size=2),
+)
+async def explain(request: Request, body: ExplainRequest, executor: Executor) -> Response:
+    """Return a trace, which is JSON already."""
+    service, limits = executor.service, executor.service.config.limits
+    _check_explained_length(body.text + (body.translation or ""), limits)
+    _check_beam_size(body, limits)
+    trace = await executor.execute(request, lambda context: service.explain(context, body))
+    return Response(trace, media_type="application/json")
+
+
+@router.post(
+    "/head-ablation",
+    summary="Measure the effect of each attention head on a contrastive pair.",
+    openapi_extra=_example(translation="a", contrastive_translation="b"),
+)
+async def ablate_heads(
+    request: Request, body: HeadEffectsRequest, executor: Executor
+) -> AblationResults:
+    """Ablate each head in turn."""
+    service = executor.service
+    longest = max(body.translation, body.contrastive_translation, key=len)
+    _check_explained_length(body.text + longest, service.config.limits)
+    return await executor.execute(request, lambda context: service.ablate_heads(context, body))
+
+
+@router.get("/lab", summary="List the lab's experiments with their claims and predictions.")
+def list_experiments(executor: Executor) -> dict[str, Any]:
+    """Return the experiments, and whether they can be run."""
+    return {
+        "experiments": list_lab_experiments(),
+        "notes": list_lab_note_subjects(),
+        "can_run": executor.service.can_run_experiments,
+    }
+
+
+@router.post(
+    "/lab/{number}",
+    summary="Run an experiment, which takes from a second to minutes.",
+    description="Returns numbers, figures and the verdict. One experiment runs at a time. "
+    "Available only on the local machine or with an API key.",
+)
+async def run_experiment(number: int, request: Request, executor: Executor) -> dict[str, Any]:
+    """Run an experiment in a subprocess."""
+    service = executor.service
+    await request.body()  # it is empty, but a disconnect can be noticed only after it
+    if not service.can_run_experiments:
+        raise Forbidden("experiments can be run only on the local machine or with an API key")
+    return await executor.execute(
+        request,
+        lambda context: service.lab.run(context, number),
+        service.config.limits.file_seconds,
+    )
+
+
+def _check_explained_length(text: str, limits: LimitsConfig) -> None:
+    limit = limits.explain_characters
+    if len(text) > limit:
+        raise TextTooLong(f"an explained text must have at most {limit} characters", limit)
+
+
+def _check_beam_size(parameters: SearchParameters, limits: LimitsConfig) -> None:
+    if max(parameters.beam_size or 1, parameters.n_best) > limits.beam_size:
+        raise LimitExceeded(f"`beam_size` must be at most {limits.beam_size}", limits.beam_size)
+
+
+def _check_translate_request(request: Request, body: TranslateRequest, service: Service) -> None:
+    limits = service.config.limits
+    limits.check_texts(body.texts)
+    if body.n_best > (limit := limits.alternatives + 1):
+        raise LimitExceeded(f"`n_best` must be at most {limit}", limit)
+    _check_beam_size(body, limits)
+    request.state.log_fields.update(texts=len(body.texts), characters=sum(map(len, body.texts)))
