@@ -6,7 +6,7 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -120,12 +120,6 @@ def _pad(sentences: PackedIds, bos: bool) -> IntArray:
     return padded
 
 
-PackedIdsPair = tuple[PackedIds, PackedIds]
-"""Ids of sources and targets."""
-PairLookup = Callable[[EncodedCorpus, SampledPairIndices], PackedIdsPair]
-"""Returns the ids of pairs of one corpus."""
-
-
 class WorkerShard(NamedTuple):
     """The rank of a worker, from 0, and the number of workers."""
 
@@ -147,29 +141,6 @@ class UpdateBatches:
     """The position from which an interrupted run continues with the same batches."""
 
 
-def lookup_encoded_pairs(corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
-    """Return the ids of the encoded corpus."""
-    lines = pairs.line_indices
-    return PackedIds(*corpus.source.take(lines)), PackedIds(*corpus.target.take(lines))
-
-
-@dataclass(frozen=True, slots=True)
-class SubwordDropoutResampler:
-    """Segments the text at random in each pass, as a function of seed, pass and line."""
-
-    rate: float
-    seed: int
-
-    def __call__(self, corpus: EncodedCorpus, pairs: SampledPairIndices) -> PackedIdsPair:
-        """Return randomly segmented ids, or the usual ones where they would be too long."""
-        sampled = [
-            corpus.resample_subwords(int(line), self.rate, self.seed, int(pass_index))
-            for line, pass_index in zip(pairs.line_indices, pairs.pass_indices, strict=True)
-        ]
-        sources, targets = [source for source, _ in sampled], [target for _, target in sampled]
-        return PackedIds.from_lists(sources), PackedIds.from_lists(targets)
-
-
 class BatchLoader:
     """Builds the batches of one worker from the indices of a sampler. It has no state."""
 
@@ -177,14 +148,18 @@ class BatchLoader:
         self,
         corpora: Sequence[EncodedCorpus],
         sampler: BatchSampler,
-        lookup: PairLookup = lookup_encoded_pairs,
         shard: WorkerShard = SINGLE_WORKER,
+        subword_dropout: float = 0.0,
+        seed: int = 0,
     ) -> None:
+        """Create a loader; with `subword_dropout`, the text is segmented at random in each pass."""
         assert 0 <= shard.rank < shard.world_size
         self._corpora = corpora
         self._sampler = sampler
-        self._lookup = lookup
         self._shard = shard
+        self._subword_dropout = subword_dropout
+        self._seed = seed
+        self._first_lines = np.cumsum([0, *map(len, corpora)]).tolist()
 
     def updates(self, start: DataPosition = START_POSITION) -> Iterator[UpdateBatches]:
         """Yield updates without end, beginning at a position."""
@@ -196,11 +171,21 @@ class BatchLoader:
 
     def _build_batch(self, pairs: SampledPairIndices) -> Batch:
         if len(self._corpora) == 1 or not len(pairs):
-            return Batch.from_packed_ids(*self._lookup(self._corpora[0], pairs))
-        sources, targets = [], []
-        for number in np.unique(pairs.corpus_indices):
-            own = pairs.take(pairs.corpus_indices == number)
-            source, target = self._lookup(self._corpora[number], own)
-            sources.append(source)
-            targets.append(target)
-        return Batch.from_packed_ids(PackedIds.concatenate(sources), PackedIds.concatenate(targets))
+            return Batch.from_packed_ids(*self._look_up(0, pairs))
+        numbers = np.unique(pairs.corpus_indices).tolist()
+        found = [self._look_up(n, pairs.take(pairs.corpus_indices == n)) for n in numbers]
+        return Batch.from_packed_ids(*map(PackedIds.concatenate, zip(*found, strict=True)))
+
+    def _look_up(self, number: int, pairs: SampledPairIndices) -> tuple[PackedIds, PackedIds]:
+        """Return the ids of pairs of one corpus."""
+        corpus, lines = self._corpora[number], pairs.line_indices
+        if not self._subword_dropout:
+            return corpus.take(lines)
+        options = self._subword_dropout, self._seed
+        first_line = self._first_lines[number]
+        sampled = [
+            corpus.resample_subwords(line, *options, pass_index, first_line)
+            for line, pass_index in zip(lines.tolist(), pairs.pass_indices.tolist(), strict=True)
+        ]
+        sources, targets = zip(*sampled, strict=True) if sampled else ((), ())
+        return PackedIds.from_lists(sources), PackedIds.from_lists(targets)

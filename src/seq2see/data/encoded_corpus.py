@@ -12,12 +12,11 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from itertools import compress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.typing import DTypeLike, NDArray
 from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.text.packed_ids import IntArray
 
@@ -40,15 +39,11 @@ EncodedPairsCallback = Callable[[int], None]
 class RaggedMemmap:
     """Rows of numbers of different lengths, memory-mapped from two files."""
 
-    def __init__(self, values: NDArray[Any], ends: IntArray) -> None:
-        self._values = values
-        self._ends = ends
-
-    @classmethod
-    def open(cls, path: Path, dtype: DTypeLike) -> Self:
-        """Map the files that a `RaggedMemmapWriter` has written."""
-        values_path, ends_path = ragged_memmap_paths(path)
-        return cls(_map_file(values_path, dtype), _map_file(ends_path, np.int64))
+    def __init__(self, path: Path, dtype: DTypeLike) -> None:
+        """Map the files that `_open_column` has written."""
+        values_path, ends_path = _column_paths(path)
+        self._values = _map_file(values_path, dtype)
+        self._ends: IntArray = _map_file(ends_path, np.int64)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -61,50 +56,17 @@ class RaggedMemmap:
         """Return the lengths of the given rows."""
         return self._ends[rows + 1] - self._ends[rows]
 
-    def take(self, rows: IntArray) -> tuple[NDArray[Any], IntArray]:
-        """Return the concatenated numbers of the given rows, and the lengths of the rows."""
+    def take(self, rows: IntArray) -> PackedIds:
+        """Return the given rows."""
         starts, lengths = self._ends[rows], self.lengths(rows)
         before = np.cumsum(lengths) - lengths
         indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        return self._values[indices], lengths
+        return PackedIds(self._values[indices], lengths)
 
 
-class RaggedMemmapWriter:
-    """Writes rows of different lengths in the format of `RaggedMemmap`."""
-
-    def __init__(self, path: Path) -> None:
-        self._values = path.with_suffix(".values").open("wb")
-        self._ends = row_ends_path(path).open("wb")
-        self._written = 0
-        self._ends.write(np.zeros(1, dtype=np.int64).tobytes())
-
-    def append(self, values: NDArray[Any], lengths: IntArray) -> None:
-        """Append rows, given as concatenated values and the length of each row."""
-        self._values.write(values.tobytes())
-        self._ends.write((self._written + np.cumsum(lengths, dtype=np.int64)).tobytes())
-        self._written += len(values)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._values.close()
-        self._ends.close()
-
-
-def ragged_memmap_paths(path: Path) -> tuple[Path, Path]:
+def _column_paths(path: Path) -> tuple[Path, Path]:
     """Return the file with the values, and the file with the end index of each row, 0 first."""
-    return path.with_suffix(".values"), row_ends_path(path)
-
-
-def row_ends_path(path: Path) -> Path:
-    """Return the file with the end index of each row, 0 first."""
-    return path.with_suffix(".ends")
+    return path.with_suffix(".values"), path.with_suffix(".ends")
 
 
 def _map_file(path: Path, dtype: DTypeLike) -> NDArray[Any]:
@@ -114,6 +76,23 @@ def _map_file(path: Path, dtype: DTypeLike) -> NDArray[Any]:
         return np.asarray(np.memmap(path, dtype, "r")) if size else np.empty(0, dtype)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}") from None
+
+
+@contextmanager
+def _open_column(path: Path) -> Iterator[Callable[[PackedIds], None]]:
+    """Yield a function that appends rows to the files of a `RaggedMemmap`."""
+    values_path, ends_path = _column_paths(path)
+    with values_path.open("wb") as values, ends_path.open("wb") as ends:
+        num_written = 0
+        ends.write(np.zeros(1, dtype=np.int64).tobytes())
+
+        def append(rows: PackedIds) -> None:
+            nonlocal num_written
+            values.write(rows.ids.tobytes())
+            ends.write((num_written + np.cumsum(rows.lengths, dtype=np.int64)).tobytes())
+            num_written += len(rows.ids)
+
+        yield append
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +131,7 @@ class EncodingOptions:
         return [self.tokenizers.source.pieces.index(self.tag)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SkippedPairs:
     """Numbers of pairs that are not in the encoded corpus, by reason."""
 
@@ -162,6 +141,19 @@ class SkippedPairs:
     """Number of the first pair that is too long, from 1."""
     missing_language: int = 0
     """Units of a translation memory that lack one of the languages."""
+
+    def add_missing_language(self, number: int) -> None:
+        """Count a unit that lacks one of the languages."""
+        del number
+        self.missing_language += 1
+
+    def add_chunk(self, chunk: _EncodedChunk, num_read: int) -> None:
+        """Count the empty and too long pairs of a chunk after `num_read` other pairs."""
+        is_too_long = ~chunk.is_usable & ~chunk.is_empty
+        if self.first_too_long is None and is_too_long.any():
+            self.first_too_long = num_read + int(is_too_long.argmax()) + 1
+        self.empty += int(chunk.is_empty.sum())
+        self.too_long += int(is_too_long.sum())
 
     def __str__(self) -> str:
         """Return the counts and reasons as text; empty if no pair was skipped."""
@@ -180,13 +172,25 @@ class EncodedCorpus:
     """The token ids of every pair, without BOS and EOS, memory-mapped."""
 
     def __init__(self, directory: Path, skipped: SkippedPairs, options: EncodingOptions) -> None:
+        self.directory = directory
         self.skipped = skipped
         self.options = options
         dtype = _ids_dtype(options.tokenizers)
-        self.source = RaggedMemmap.open(directory / "source", dtype)
-        self.target = RaggedMemmap.open(directory / "target", dtype)
+        self.source = RaggedMemmap(directory / "source", dtype)
+        self.target = RaggedMemmap(directory / "target", dtype)
         texts = ("source-text", "target-text") if options.store_text else ()
-        self._texts = [RaggedMemmap.open(directory / name, np.uint8) for name in texts]
+        self._texts = [RaggedMemmap(directory / name, np.uint8) for name in texts]
+
+    @classmethod
+    def open(cls, directory: Path, options: EncodingOptions) -> Self:
+        """Open a corpus that `encode_corpus` has returned before, without a check of its files.
+
+        Raises InputError if there is none.
+        """
+        file = directory / METADATA_FILE
+        with reading(file):
+            metadata = json.loads(file.read_text("utf-8"))
+        return cls(directory, SkippedPairs(**metadata["skipped"]), options)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -195,20 +199,26 @@ class EncodedCorpus:
         """Return the numbers of source and target tokens of the given lines, EOS included."""
         return self.source.lengths(lines) + 1, self.target.lengths(lines) + 1
 
+    def take(self, lines: IntArray) -> tuple[PackedIds, PackedIds]:
+        """Return source and target ids of the given lines."""
+        return self.source.take(lines), self.target.take(lines)
+
     def resample_subwords(
-        self, line: int, rate: float, seed: int, pass_index: int
+        self, line: int, rate: float, seed: int, pass_index: int, first_line: int = 0
     ) -> tuple[list[int], list[int]]:
         """Return source and target ids of a line, segmented at random (subword regularization).
 
+        `first_line` is the number of lines of earlier corpora, whose random numbers are others.
         The corpus must have been encoded with `store_text`. A side that would become longer than
         `max_length` keeps its usual segmentation.
         """
         assert self._texts
         tokenizers, sampling = self.options.tokenizers, (rate, seed, pass_index)
         source, target = (rows[line].tobytes().decode() for rows in self._texts)
-        source_ids = tokenizers.source.sample(source, *sampling, 2 * line)
+        number = 2 * (first_line + line)
+        source_ids = tokenizers.source.sample(source, *sampling, number)
         source_ids = self.options.prefix_ids + source_ids
-        target_ids = tokenizers.target.sample(target, *sampling, 2 * line + 1)
+        target_ids = tokenizers.target.sample(target, *sampling, number + 1)
         max_length = self.options.max_length
         return (
             source_ids if len(source_ids) <= max_length else self.source[line].tolist(),
@@ -251,7 +261,7 @@ def _column_names(options: EncodingOptions) -> list[str]:
 
 def _column_files(directory: Path, options: EncodingOptions) -> list[Path]:
     names = _column_names(options)
-    return [path for name in names for path in ragged_memmap_paths(directory / name)]
+    return [path for name in names for path in _column_paths(directory / name)]
 
 
 def _read_verified(directory: Path, options: EncodingOptions) -> SkippedPairs | None:
@@ -319,18 +329,18 @@ def _write_columns(
     on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
     encoder = _Encoder(options, threads)
-    counter = _SkippedCounter()
+    skipped, num_read = SkippedPairs(), 0
     with ExitStack() as stack:
-        writers = [
-            stack.enter_context(RaggedMemmapWriter(directory / name))
-            for name in _column_names(options)
+        columns = [
+            stack.enter_context(_open_column(directory / name)) for name in _column_names(options)
         ]
-        for chunk in map(encoder, corpus.read_blocks(counter.add_missing_language)):
-            for writer, column in zip(writers, chunk.columns, strict=True):
-                writer.append(*column)
-            counter.add_chunk(chunk)
+        for chunk in map(encoder, corpus.read_blocks(skipped.add_missing_language)):
+            for append, rows in zip(columns, chunk.columns, strict=True):
+                append(rows)
+            skipped.add_chunk(chunk, num_read)
+            num_read += len(chunk.is_usable)
             on_encoded(len(chunk.is_usable))
-    return counter.skipped
+    return skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,35 +380,6 @@ def _pack_text(lines: Iterable[str]) -> PackedIds:
     raw = [line.encode() for line in lines]
     lengths = np.fromiter(map(len, raw), np.int64, len(raw))
     return PackedIds(np.frombuffer(b"".join(raw), np.uint8), lengths)
-
-
-class _SkippedCounter:
-    """Counts skipped pairs over all chunks."""
-
-    def __init__(self) -> None:
-        self.skipped = SkippedPairs()
-        self._num_read = 0
-
-    def add_missing_language(self, number: int) -> None:
-        """Count a unit that lacks one of the languages."""
-        del number
-        missing = self.skipped.missing_language + 1
-        self.skipped = replace(self.skipped, missing_language=missing)
-
-    def add_chunk(self, chunk: _EncodedChunk) -> None:
-        """Count the empty and too long pairs of a chunk."""
-        too_long = ~chunk.is_usable & ~chunk.is_empty
-        before = self.skipped
-        first = before.first_too_long
-        if first is None and too_long.any():
-            first = self._num_read + int(too_long.argmax()) + 1
-        self._num_read += len(chunk.is_usable)
-        self.skipped = SkippedPairs(
-            before.empty + int(chunk.is_empty.sum()),
-            before.too_long + int(too_long.sum()),
-            first,
-            before.missing_language,
-        )
 
 
 def _ids_dtype(tokenizers: TokenizerPair) -> Any:

@@ -13,7 +13,7 @@ import torch
 from seq2see.atomic_files import compute_sha256
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.bundle.files import WEIGHTS_FILE
-from seq2see.data.batch_loader import BatchLoader, SubwordDropoutResampler, lookup_encoded_pairs
+from seq2see.data.batch_loader import BatchLoader
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
 from seq2see.data.corpus_config_and_reading import (
     Corpus,
@@ -355,14 +355,12 @@ class RunBuilder:
 
     def build_loader(self) -> BatchLoader:
         """Build the loader of this worker's batches."""
-        rate = self.run_config.batches.subword_dropout
-        lookup = (
-            SubwordDropoutResampler(rate, self.run_config.train.seed)
-            if rate
-            else lookup_encoded_pairs
-        )
         return BatchLoader(
-            self.encoded_corpora, self.batch_sampler, lookup, self.workers.data_shard
+            self.encoded_corpora,
+            self.batch_sampler,
+            self.workers.data_shard,
+            self.run_config.batches.subword_dropout,
+            self.run_config.train.seed,
         )
 
     def build_evaluator(self, corpus: Corpus) -> CorpusEvaluator:

@@ -18,7 +18,7 @@ from seq2see.data.readers import SentencePair
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.evaluate import compute_bleu_and_chrf
 from seq2see.search import LengthConfig, SearchConfig, StopRule
-from seq2see.text import PackedIds, TokenizerPair
+from seq2see.text import TokenizerPair
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
@@ -153,8 +153,4 @@ class CorpusEvaluator:
         source, target = self._encoded.lengths(lines)
         order = np.lexsort((target, source))
         for part in split_by_tokens(source[order], target[order], self._batch_config.max_tokens):
-            batch_lines = lines[order[part]]
-            yield Batch.from_packed_ids(
-                PackedIds(*self._encoded.source.take(batch_lines)),
-                PackedIds(*self._encoded.target.take(batch_lines)),
-            )
+            yield Batch.from_packed_ids(*self._encoded.take(lines[order[part]]))

@@ -15,7 +15,6 @@ from seq2see.data.batch_loader import (
     Batch,
     BatchConfig,
     BatchLoader,
-    SubwordDropoutResampler,
     WorkerShard,
 )
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
@@ -284,13 +283,11 @@ def test_loader_resumes_exactly(corpus, tokenizers, tmp_path) -> None:
     encoded = encode_corpus(
         corpus, EncodingOptions(tokenizers, 99, store_text=True), tmp_path / "cache"
     )
-    loader = make_loader([encoded], lookup=SubwordDropoutResampler(0.3, seed=5))
+    loader = make_loader([encoded], subword_dropout=0.3, seed=5)
     updates = list(islice(loader.updates(), 25))
     saved = json.loads(json.dumps(updates[9].next_position))
     resumed = islice(
-        make_loader([encoded], lookup=SubwordDropoutResampler(0.3, seed=5)).updates(
-            DataPosition(*saved)
-        ),
+        make_loader([encoded], subword_dropout=0.3, seed=5).updates(DataPosition(*saved)),
         15,
     )
     for ours, theirs in zip(updates[10:], resumed, strict=True):
@@ -314,6 +311,16 @@ def test_subword_sampling_changes_ids_but_not_text(corpus, tokenizers, tmp_path)
         assert tokenizers.source.decode(source[1:]) == tokenizers.source.normalize(s)
         assert tokenizers.target.decode(target) == tokenizers.target.normalize(t)
         assert len(source) <= 40
+
+
+def test_corpora_with_equal_sources_are_segmented_differently(corpus, tokenizers, tmp_path) -> None:
+    """A corpus may have several translations of the same sources."""
+    encoding = EncodingOptions(tokenizers, 99, store_text=True)
+    encoded = encode_corpus(corpus, encoding, tmp_path / "cache")
+    for copies in ([encoded], [encoded, encoded]):
+        loader = make_loader(copies, subword_dropout=0.5, seed=5)
+        sources = {source for source, _ in sentences(epoch(loader))}
+        assert (len(sources) > len(LINES)) == (len(copies) > 1)
 
 
 def test_too_long_sample_keeps_the_usual_ids(tokenizers, tmp_path) -> None:
