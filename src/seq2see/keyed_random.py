@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,16 +74,30 @@ def keyed_uniform(*key: int) -> float:
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
 
 
+class ReservoirSample(Generic[_Item]):
+    """A uniform sample of a stream, the same for the same stream (Algorithm R)."""
+
+    def __init__(self, max_items: int) -> None:
+        self.items: list[_Item] = []
+        self._max_items = max_items
+        self._num_seen = 0
+        self._generator = Random(0)  # noqa: S311 fixed seed, for reproducible samples
+
+    def add(self, item: _Item) -> None:
+        """Add the next item of the stream."""
+        if self._num_seen < self._max_items:
+            self.items.append(item)
+        elif (index := self._generator.randrange(self._num_seen + 1)) < self._max_items:
+            self.items[index] = item
+        self._num_seen += 1
+
+
 def sample_reservoir(items: Iterable[_Item], max_items: int) -> list[_Item]:
-    """Return a uniform sample of the items (Algorithm R); the same items give the same sample."""
-    generator = Random(0)  # noqa: S311 not used for security
-    sample: list[_Item] = []
-    for number, item in enumerate(items):
-        if number < max_items:
-            sample.append(item)
-        elif (index := generator.randrange(number + 1)) < max_items:
-            sample[index] = item
-    return sample
+    """Return a uniform sample of the items."""
+    sample = ReservoirSample[_Item](max_items)
+    for item in items:
+        sample.add(item)
+    return sample.items
 
 
 def hash_text(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -13,15 +12,14 @@ from safetensors.torch import load_file
 
 from seq2see import cli
 from seq2see.bundle import Bundle
-from seq2see.bundle.files import RUN_FILE
-from seq2see.errors import ConfigError, InputError, TrainingError
+from seq2see.data import Corpus
+from seq2see.data.readers import PairBlock
+from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
 from seq2see.training import process_and_update_counts, run_directory
-from seq2see.training.distributed import torchrun_agent_id
-from seq2see.training.launch import prepare_run_and_choose_processes
+from seq2see.training.preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_log import read_training_log
-from seq2see.training.training_session import prepare_run_files
 
 WITHOUT_DROPOUT = (
     "model.dropout.residual=0.0",
@@ -71,11 +69,8 @@ def test_training_writes_model_directory(train_in_subprocess, tmp_path: Path) ->
 
 def test_skipped_pairs_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
     recipe = Recipe.read(tiny_recipe, ["batches.max_length=7"])
-    messages: list[str] = []
-    prepare_run_and_choose_processes(
-        recipe, tiny_recipe.parent, RunDirectory(tmp_path), False, messages.append
-    )
-    train, valid = messages
+    with prepare_run(recipe, tiny_recipe.parent, RunDirectory(tmp_path)) as prepared:
+        train, valid = prepared.notes
     assert train.startswith("builtin:reverse: ")
     assert valid.startswith("valid.tsv (validation loss only): ")
     assert all(" skipped: " in line for line in (train, valid))
@@ -89,8 +84,8 @@ def test_batch_norm_uses_one_process_or_is_reported(
     settings = Recipe.read(tiny_recipe, ["batches.max_tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=requested)
     recipe = settings.replace(train=training.model_dump())
-    prepared = prepare_run_files(recipe, tiny_recipe.parent, RunDirectory(tmp_path), resume=False)
-    assert prepared.processes == processes
+    with prepare_run(recipe, tiny_recipe.parent, RunDirectory(tmp_path)) as prepared:
+        assert prepared.processes == processes
     assert [note[:35] for note in prepared.notes] == ["Batch normalization uses the statis"] * (
         processes - 1
     )
@@ -115,21 +110,68 @@ def test_directory_without_run_is_not_overwritten(train_here, tmp_path: Path, na
     assert (tmp_path / "tokenizer.model").read_bytes() == b"theirs"
 
 
-def test_run_of_earlier_version_can_be_resumed(
-    train_here, uninterrupted: Path, tmp_path: Path
+def test_training_text_is_read_twice(train_here, tiny_recipe: Path, tmp_path: Path) -> None:
+    """Once for its fingerprint, the checks and the tokenizer, and once to encode it."""
+    file = tiny_recipe.with_name("train.tsv")
+    lines = [f"{n % 7} {n % 5}\t{n % 5} {n % 7}\n" for n in range(200)]
+    file.write_text("".join(lines), "utf-8")
+    opened = []
+    is_active = True
+    sys.addaudithook(
+        lambda event, arguments: (
+            opened.append(str(arguments[0])) if is_active and event == "open" else None
+        )
+    )
+    train_here(tmp_path / "run", "data.train=[{files=['train.tsv']}]")
+    is_active = False
+    assert sum(name.endswith("train.tsv") for name in opened) == 2
+    data = Bundle.load(tmp_path / "run").provenance.data
+    assert [(info.name, info.pairs) for info in data] == [("train.tsv", 200), ("valid.tsv", 20)]
+
+
+def test_stages_of_preparation_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
+    stages: dict[str, int] = {}
+    recipe, directory = Recipe.read(tiny_recipe), RunDirectory(tmp_path)
+    with prepare_run(recipe, tiny_recipe.parent, directory, on_stage=stages.__setitem__) as run:
+        num_pairs = [record.num_pairs for record in run.builder.corpus_records.values()]
+    assert stages == {
+        "reading the training text": num_pairs[0],
+        "training the tokenizer": 2 * num_pairs[0],
+        "encoding": sum(num_pairs),
+    }
+
+
+def test_second_run_cannot_replace_prepared_files(
+    tiny_recipe: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    """Its recipe has no `train.fsdp` and no `loss.teacher`."""
+    """The directory is locked from the first written file to the end of the run."""
+    monkeypatch.setattr(run_directory, "LOCK_TIMEOUT", 0.1)
+    recipe, directory = Recipe.read(tiny_recipe), RunDirectory(tmp_path)
+    with prepare_run(recipe, tiny_recipe.parent, directory):
+        before = (tmp_path / "tokenizer.model").stat()
+        with (
+            pytest.raises(InputError, match="another run is using .*: wait until it has ended"),
+            prepare_run(recipe, tiny_recipe.parent, directory),
+        ):
+            pass
+        assert (tmp_path / "tokenizer.model").stat() == before
+
+
+def test_resume_rejects_changed_builtin_corpus(
+    train_here, uninterrupted: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """A later version may generate other pairs."""
     directory = shutil.copytree(uninterrupted, tmp_path / "run")
-    content = json.loads((directory / RUN_FILE).read_text("utf-8"))
-    assert content["recipe"]["loss"].pop("teacher", "there") is None
-    assert content["recipe"]["train"].pop("fsdp") is False
-    assert content.pop("models") == {}
-    assert content.pop("corpora").keys() == {"valid.tsv (data.valid)"}
-    content["plan"] = {key: content["plan"][key] for key in ("num_updates", "processes", "threads")}
-    (directory / RUN_FILE).write_text(json.dumps(content), "utf-8")
-    train_here(directory, resume=True)
-    with pytest.raises(ConfigError, match="`train.fsdp` was false, but is true instead"):
-        train_here(directory, "train.fsdp=true", "train.processes=2", resume=True)
+    read_blocks = Corpus.read_blocks
+    monkeypatch.setattr(
+        Corpus,
+        "read_blocks",
+        lambda self, *on_skipped: (
+            PairBlock(block.targets, block.sources) for block in read_blocks(self, *on_skipped)
+        ),
+    )
+    with pytest.raises(InputError, match="cannot resume: builtin:reverse .data.train.0., valid"):
+        train_here(directory, resume=True)
 
 
 def test_resume_rejects_changed_corpus(
@@ -160,30 +202,14 @@ def test_directory_is_locked_by_running_training(
     train_here(directory, resume=True)
 
 
-@pytest.mark.parametrize("count", ["0", "1"])
-def test_torchrun_restart_rejects_run_of_other_agent(
-    train_here, uninterrupted: Path, monkeypatch, count: str
+def test_torchrun_continues_run_with_same_recipe(
+    train_here, uninterrupted: Path, tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """torchrun restarts a failed command; a rejected directory is rejected again."""
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
-    with pytest.raises(TrainingError, match="already has a run"):
-        train_here(uninterrupted)
-
-
-@pytest.mark.parametrize("count", ["0", "1"])
-def test_torchrun_restart_resumes_its_own_run(
-    train_here, uninterrupted: Path, tmp_path: Path, monkeypatch, count: str
-) -> None:
-    """Of several agents, one that lost no worker restarts its workers without counting."""
+    """torchrun restarts a failed command with the same arguments."""
     directory = shutil.copytree(uninterrupted, tmp_path / "run")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
-    content = json.loads((directory / RUN_FILE).read_text("utf-8"))
-    (directory / RUN_FILE).write_text(
-        json.dumps({**content, "agents": [torchrun_agent_id()]}), "utf-8"
-    )
     train_here(directory)
+    assert f"continuing the run in {directory}" in capsys.readouterr().err
     with pytest.raises(ConfigError, match="`train.threads` was 1, but is 2 instead"):
         train_here(directory, "train.threads=2")
 

@@ -14,6 +14,7 @@ from weakref import ref
 import pytest
 
 from seq2see.cpu import gc_frozen
+from seq2see.training.builder import RunBuilder
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_session import train_as_worker
@@ -92,6 +93,8 @@ def test_gc_frozen_excludes_objects_until_block_ends() -> None:
 def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = []
     unused: Any = None
+    directory = RunDirectory(tmp_path)
+    directory.cache.mkdir()
 
     def start(*_: object) -> None:
         frozen.append(gc.get_freeze_count() > 100_000)
@@ -99,7 +102,7 @@ def test_training_runs_with_frozen_gc(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("seq2see.training.training_session.tune_malloc", start)
     with pytest.raises(InterruptedError):
-        train_as_worker(unused, tmp_path, RunDirectory(tmp_path), WorkerCommunicator(), unused)
+        train_as_worker(RunBuilder(unused, tmp_path, directory, WorkerCommunicator()), unused)
     assert frozen == [True]
     assert gc.get_freeze_count() < 100_000
 

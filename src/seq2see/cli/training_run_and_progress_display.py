@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from seq2see.cli.corpus_and_translation_progress import format_duration
+from seq2see.cli.corpus_and_translation_progress import format_duration, show_corpus_progress
 from seq2see.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def train_from_recipe(
     from seq2see.training.launch import WorkerArguments, train_run
 
     arguments = WorkerArguments(recipe, base_directory, run_directory, _create_display)
-    outcome = train_run(arguments, resume, lambda note: typer.echo(note, err=True))
+    outcome = train_run(
+        arguments, resume, lambda note: typer.echo(note, err=True), show_corpus_progress
+    )
     if outcome.signal_name:
         raise TrainingError(
             f"stopped by {outcome.signal_name} after update {outcome.update:,}, which was saved; "

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self, cast, get_args
 
 from pydantic import Field
 
-from seq2see.atomic_files import compute_sha256
 from seq2see.config import Config
-from seq2see.data import digit_tasks, fables
+from seq2see.data import fables
 from seq2see.data.digit_tasks import DigitTask, load_digit_pairs
 from seq2see.data.readers import (
     SPLIT_NAMES,
@@ -36,7 +36,7 @@ from seq2see.data.readers import (
     read_tmx,
     read_tsv,
 )
-from seq2see.errors import ConfigError, InputError, Problem, reading
+from seq2see.errors import ConfigError, InputError, Problem
 
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
@@ -175,6 +175,8 @@ class Corpus:
     `config.columns` is not set."""
     root: Path = Path()
     """Directory that file names are relative to."""
+    _fingerprints: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Fingerprint of each complete reading."""
 
     def __iter__(self) -> Iterator[SentencePair]:
         return chain.from_iterable(block.iter_pairs() for block in self.read_blocks())
@@ -210,34 +212,31 @@ class Corpus:
             )
         return str(names[0]), str(names[1])
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """SHA-256 of the files and of how they are read, computed at the first access."""
-        return self.compute_fingerprint()
+        """SHA-256 of all pairs. The text is read for it if it has not been read yet."""
+        if not self._fingerprints:
+            deque(self.read_fingerprinted_blocks(), maxlen=0)
+        return self._fingerprints[0]
 
-    def compute_fingerprint(self) -> str:
-        """Return the fingerprint of the files as they are now."""
-        config = self.config
-        settings = (config.resolved_format, config.columns, self.languages, config.files)
-        digest = hashlib.sha256(repr(settings if config.builtin else settings[:3]).encode())
-        for path in self._content_files():
-            digest.update(_file_digest(path))
-        return digest.hexdigest()
+    @property
+    def was_changed(self) -> bool:
+        """Whether the text was changed between two calls of `read_fingerprinted_blocks`."""
+        return len(set(self._fingerprints)) > 1
 
-    def _content_files(self) -> list[Path]:
-        """Return the files that determine the content; for a built-in corpus, its code."""
-        if not self.config.builtin:
-            return [Path(path) for path in self.paths]
-        generator = Path(fables.__file__).parent
-        code = [path for path in sorted(generator.iterdir()) if path.suffix in {".py", ".tsv"}]
-        return [*code, Path(digit_tasks.__file__)]
-
-
-def _file_digest(path: Path) -> bytes:
-    if str(path) == STANDARD_INPUT:
-        raise InputError("standard input can be read only once: save it to a file first")
-    with reading(path):
-        return bytes.fromhex(compute_sha256(path))
+    def read_fingerprinted_blocks(
+        self, on_skipped: SkippedUnitCallback = lambda _: None
+    ) -> Iterator[PairBlock]:
+        """Yield blocks of pairs as `read_blocks`, and remember the fingerprint of all of them."""
+        if STANDARD_INPUT in self.config.files:
+            raise InputError("standard input can be read only once: save it to a file first")
+        sides = hashlib.sha256(), hashlib.sha256()
+        for block in self.read_blocks(on_skipped):
+            for digest, lines in zip(sides, block, strict=True):
+                digest.update("\n".join([*lines, ""]).encode("utf-8", "surrogatepass"))
+            yield block
+        digests = b"".join(digest.digest() for digest in sides)
+        self._fingerprints.append(hashlib.sha256(digests).hexdigest())
 
 
 def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:

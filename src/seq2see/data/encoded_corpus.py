@@ -250,9 +250,9 @@ def encode_corpus(
     return EncodedCorpus(directory, skipped, options)
 
 
-def has_pairs_within_limits(corpus: Corpus, options: EncodingOptions) -> bool:
-    """Return whether the encoded corpus would have a pair; nothing is written."""
-    return any(chunk.is_usable.any() for chunk in map(_Encoder(options, 1), corpus.read_blocks()))
+def has_pairs_within_limits(blocks: Iterable[PairBlock], options: EncodingOptions) -> bool:
+    """Return whether an encoded corpus would have one of these pairs; nothing is written."""
+    return any(chunk.is_usable.any() for chunk in map(_Encoder(options, 1), blocks))
 
 
 def _column_names(options: EncodingOptions) -> list[str]:
@@ -294,7 +294,7 @@ def _write_corpus(
     try:
         with atomic_directory(directory, replace=True) as temporary:
             skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
-            if corpus.compute_fingerprint() != corpus.fingerprint:
+            if corpus.was_changed:
                 raise InputError(f"{corpus.name} was changed while it was read: start again")
             metadata = _build_metadata(skipped, _column_files(temporary, options))
             (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
@@ -334,7 +334,8 @@ def _write_columns(
         columns = [
             stack.enter_context(_open_column(directory / name)) for name in _column_names(options)
         ]
-        for chunk in map(encoder, corpus.read_blocks(skipped.add_missing_language)):
+        blocks = corpus.read_fingerprinted_blocks(skipped.add_missing_language)
+        for chunk in map(encoder, blocks):
             for append, rows in zip(columns, chunk.columns, strict=True):
                 append(rows)
             skipped.add_chunk(chunk, num_read)

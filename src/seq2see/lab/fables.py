@@ -18,11 +18,11 @@ from seq2see.training.config import (
     TrainingLimitsAndHardwareConfig,
     ValidationConfig,
 )
-from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
+from seq2see.training.preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.schedule import ScheduleConfig
-from seq2see.training.training_session import prepare_run_files, train_as_worker
+from seq2see.training.training_session import train_as_worker
 
 NAME = "builtin:fables-short"
 _MODEL = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2}
@@ -55,11 +55,8 @@ def learn_fables(
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
     ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
-    prepare_run_files(ingredients, Path(), folder, resume=True)
-    train_as_worker(
-        *(ingredients, Path(), folder, WorkerCommunicator()),
-        lambda plan, _: _Progress(plan.num_updates, say),
-    )
+    with prepare_run(ingredients, Path(), folder, resume=True) as prepared:
+        train_as_worker(prepared.builder, lambda plan, _: _Progress(plan.num_updates, say))
 
 
 class _Progress:

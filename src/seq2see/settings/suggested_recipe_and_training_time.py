@@ -16,8 +16,7 @@ from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
 from seq2see.settings import Recipe
-from seq2see.training.builder import RunBuilder
-from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.preparation import prepare_run
 from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
 
@@ -128,15 +127,12 @@ def _measure_seconds(
             for pair in pairs:
                 write_pair(files, pair)
     divisor = _BATCH_DIVISORS[report.suggestion.preset]
-    run = RunDirectory(directory / "run")
-    run.path.mkdir()
     run_config = _build_measured_config(report, sample, divisor)
-    builder = RunBuilder(run_config, directory, run, WorkerCommunicator())
-    builder.prepare_files()
-    plan = plan_processes_and_updates(builder, seconds=_MEASUREMENT_SECONDS)
+    with prepare_run(run_config, directory, RunDirectory(directory / "run")) as prepared:
+        plan = plan_processes_and_updates(prepared.builder, seconds=_MEASUREMENT_SECONDS)
     assert plan.seconds_per_update is not None
     full_plan = replace(plan, seconds_per_update=divisor * plan.seconds_per_update)
-    return full_plan.remaining_seconds(0, builder.run_config.validation.interval)
+    return full_plan.remaining_seconds(0, run_config.validation.interval)
 
 
 def _build_measured_config(

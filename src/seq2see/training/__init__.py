@@ -1,6 +1,6 @@
 """Training: from the settings of a recipe to a model directory.
 
-`prepare_run_files` checks the settings and writes the files that the worker processes read;
+`prepare_run` checks the settings and writes the files that the worker processes read;
 `train_as_worker` trains in one worker process, from the start or from the last checkpoint.
 """
 
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seq2see.training.config import RunConfig
+    from seq2see.training.preparation import prepare_run
     from seq2see.training.run_directory import RunDirectory
-    from seq2see.training.training_session import prepare_run_files, train_as_worker
+    from seq2see.training.training_session import train_as_worker
 
-__all__ = ["RunConfig", "RunDirectory", "prepare_run_files", "train_as_worker"]
+__all__ = ["RunConfig", "RunDirectory", "prepare_run", "train_as_worker"]
 
 _MODULES = {
     "RunConfig": "seq2see.training.config",
     "RunDirectory": "seq2see.training.run_directory",
-    "prepare_run_files": "seq2see.training.training_session",
+    "prepare_run": "seq2see.training.preparation",
     "train_as_worker": "seq2see.training.training_session",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,13 +21,8 @@ from seq2see.data.corpus_config_and_reading import (
     CorpusConfig,
     expand_environment_variables,
 )
-from seq2see.data.encoded_corpus import (
-    EncodedCorpus,
-    EncodingOptions,
-    encode_corpus,
-    has_pairs_within_limits,
-)
-from seq2see.data.quality.empty_or_swapped_corpora import check_not_empty_or_swapped
+from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions
+from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.keyed_random import mix_seeds
 from seq2see.model import ModelConfig, Transformer
@@ -35,7 +31,7 @@ from seq2see.training.config import RunConfig, find_component_length_limits
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
-from seq2see.training.run_directory import RunDirectory
+from seq2see.training.run_directory import CorpusRecord, RunDirectory
 from seq2see.training.schedule import LearningRateSchedule
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
@@ -134,7 +130,7 @@ def _load_trainable(path: Path, key: str) -> Bundle:
 
 
 class RunBuilder:
-    """Builds the parts of a run. The main process writes files; the other workers read them."""
+    """Builds the parts of a run from its settings and from the files that `prepare_run` writes."""
 
     def __init__(
         self,
@@ -149,45 +145,65 @@ class RunBuilder:
         self.directory = directory
         self.workers = workers
 
-    @cached_property
-    def training_corpora(self) -> list[Corpus]:
-        """Training corpora."""
-        return [self._corpus(config) for config in self.run_config.data.train]
+    def for_single_process(self) -> RunBuilder:
+        """Return a builder of the same run in one process, which shares what is loaded already."""
+        single = copy(self)
+        single.workers = WorkerCommunicator()
+        return single
 
     @cached_property
-    def validation_corpus(self) -> Corpus:
-        """Validation set."""
-        return self._corpus(self.run_config.data.valid)
-
-    @cached_property
-    def test_corpus(self) -> Corpus | None:
-        """Test set, if the recipe has one."""
-        test = self.run_config.data.test
-        return self._corpus(test) if test else None
-
-    @property
-    def evaluation_corpora(self) -> list[Corpus]:
-        """Validation set and, if the recipe has one, test set."""
-        return [corpus for corpus in (self.validation_corpus, self.test_corpus) if corpus]
-
-    def _corpus(self, config: CorpusConfig) -> Corpus:
-        return self.run_config.data.build_corpus(config, self.base_directory)
-
-    @property
-    def corpus_fingerprints(self) -> dict[str, str]:
-        """Fingerprints of the corpora that are read from files, by name and recipe key."""
+    def corpora(self) -> dict[str, Corpus]:
+        """Corpora by recipe key."""
         data = self.run_config.data
-        keys = [f"data.train.{number}" for number in range(len(data.train))]
-        corpora = zip(
-            (*keys, "data.valid", "data.test"),
-            (*self.training_corpora, self.validation_corpus, self.test_corpus),
-            strict=True,
-        )
         return {
-            f"{corpus.name} ({key})": corpus.fingerprint
-            for key, corpus in corpora
-            if corpus and corpus.config.resolved_format != "builtin"
+            key: data.build_corpus(config, self.base_directory)
+            for key, config in self._corpus_configs.items()
         }
+
+    @cached_property
+    def _corpus_configs(self) -> dict[str, CorpusConfig]:
+        data = self.run_config.data
+        configs: dict[str, CorpusConfig] = dict(zip(self.training_keys, data.train, strict=True))
+        test = {"data.test": data.test} if data.test else {}
+        return {**configs, "data.valid": data.valid, **test}
+
+    @cached_property
+    def training_keys(self) -> list[str]:
+        """Recipe keys of the training corpora."""
+        return [f"data.train.{number}" for number in range(len(self.run_config.data.train))]
+
+    @property
+    def evaluation_keys(self) -> list[str]:
+        """Recipe keys of the validation set and, if the recipe has one, the test set."""
+        return [key for key in self.corpora if key not in self.training_keys]
+
+    @cached_property
+    def corpus_records(self) -> dict[str, CorpusRecord]:
+        """What is known of the prepared corpora, by recipe key."""
+        return self.directory.read_corpus_records()
+
+    def encoding_options(self, key: str, tokenizers: TokenizerPair) -> EncodingOptions:
+        """Return the options to encode the corpus of a recipe key."""
+        batches, is_training = self.run_config.batches, key in self.training_keys
+        tag = getattr(self._corpus_configs[key], "tag", "")
+        store_text = is_training and batches.subword_dropout > 0
+        return EncodingOptions(tokenizers, batches.max_length, tag, store_text)
+
+    @cached_property
+    def encoded_corpora(self) -> dict[str, EncodedCorpus]:
+        """Corpora as token ids, by recipe key; of evaluation sets, the pairs for the loss."""
+        return {
+            key: EncodedCorpus.open(
+                self.directory.cache / record.directory,
+                self.encoding_options(key, self.tokenizers),
+            )
+            for key, record in self.corpus_records.items()
+        }
+
+    @cached_property
+    def evaluation_pairs(self) -> dict[str, list[SentencePair]]:
+        """Pairs of the validation and test set, by recipe key."""
+        return {key: list(self.corpora[key]) for key in self.evaluation_keys}
 
     @cached_property
     def pretrained_model_paths(self) -> dict[str, Path]:
@@ -197,9 +213,8 @@ class RunBuilder:
             paths[key] = self.base_directory / expand_environment_variables(path, key)
         return paths
 
-    @property
-    def model_checksums(self) -> dict[str, str]:
-        """SHA-256 of the weights that the run starts from and of the teacher, by recipe key."""
+    def compute_model_checksums(self) -> dict[str, str]:
+        """Return the SHA-256 of the weights of the pretrained models, by recipe key."""
         return {key: _checksum(path) for key, path in self.pretrained_model_paths.items()}
 
     @cached_property
@@ -212,87 +227,10 @@ class RunBuilder:
         """Keys of `[model]` except the preset. Fine-tuning may only change dropout."""
         return {key: value for key, value in self.run_config.model.items() if key != "preset"}
 
-    def check_inputs(self) -> None:
-        """Raise ConfigError or InputError for unusable models or corpora; write nothing.
-
-        The corpora of a run that is resumed were checked when it started.
-        """
-        if bundle := self.pretrained_models.init_from:
-            override_finetuned_model_config(bundle.config, self.model_overrides)
-        if not self.directory.has_run:
-            self.pretrained_models.check_max_length(self.run_config.batches.max_length)
-            check_not_empty_or_swapped(
-                self.training_corpora, self.evaluation_corpora, self.run_config.data.languages
-            )
-            self._check_usable_pairs()
-
-    def _check_usable_pairs(self) -> None:
-        """Raise an error if a corpus has no usable pair, or a tag that the tokenizer lacks."""
-        tags = [config.tag for config in self.run_config.data.train]
-        training = zip(self.training_corpora, tags, strict=True)
-        for corpus, tag in (*training, *((corpus, "") for corpus in self.evaluation_corpora)):
-            options = EncodingOptions(
-                self.initial_tokenizers, self.run_config.batches.max_length, tag
-            )
-            if not has_pairs_within_limits(corpus, options):
-                raise _no_usable_pair(corpus)
-
-    def prepare_files(self) -> None:
-        """Write all files that the workers read. A run that is resumed keeps its tokenizers."""
-        if not self.directory.has_run:
-            self.initial_tokenizers.save(self.directory.path)
-        _ = self.model_config, self.batch_sampler
-        for corpus in self.evaluation_corpora:
-            self.encode_evaluation_corpus(corpus)
-
-    @cached_property
-    def initial_tokenizers(self) -> TokenizerPair:
-        """Tokenizers of a new run: those of the pretrained models, or trained on the corpora."""
-        pretrained = self.pretrained_models.tokenizers
-        return pretrained or TokenizerPair.train(
-            self._iterate_side(0), self._iterate_side(1), self.run_config.tokenizer
-        )
-
     @cached_property
     def tokenizers(self) -> TokenizerPair:
         """Tokenizers stored in the run directory."""
         return TokenizerPair.load(self.directory.path)
-
-    def _iterate_side(self, side: int) -> Iterator[str]:
-        return (pair[side] for corpus in self.training_corpora for pair in corpus)
-
-    @cached_property
-    def encoded_corpora(self) -> list[EncodedCorpus]:
-        """Training corpora as token ids."""
-        return [
-            self._encode(corpus, config.tag)
-            for corpus, config in zip(
-                self.training_corpora, self.run_config.data.train, strict=True
-            )
-        ]
-
-    def encode_evaluation_corpus(self, corpus: Corpus) -> EncodedCorpus:
-        """Return the pairs of an evaluation set that its loss is computed on, as token ids."""
-        return self._encode(corpus, keep_text=False)
-
-    def _encode(
-        self, corpus: Corpus, tag: str = "", keep_text: bool | None = None
-    ) -> EncodedCorpus:
-        """Encode a corpus in the main process and open the result in all workers.
-
-        `keep_text` stores the text too, which subword dropout needs.
-        """
-        batches = self.run_config.batches
-        if keep_text is None:
-            keep_text = batches.subword_dropout > 0
-        options = EncodingOptions(self.tokenizers, batches.max_length, tag, keep_text)
-        if self.workers.is_main:
-            encode_corpus(corpus, options, self.directory.cache, torch.get_num_threads())
-        self.workers.barrier()
-        encoded = encode_corpus(corpus, options, self.directory.cache)
-        if not len(encoded):
-            raise _no_usable_pair(corpus)
-        return encoded
 
     @cached_property
     def model_config(self) -> ModelConfig:
@@ -336,12 +274,16 @@ class RunBuilder:
             self.workers,
         )
 
+    @property
+    def _encoded_training_corpora(self) -> list[EncodedCorpus]:
+        return [self.encoded_corpora[key] for key in self.training_keys]
+
     @cached_property
     def batch_sampler(self) -> BatchSampler:
         """Sampler that forms batches of sentence pairs."""
         data, training = self.run_config.data, self.run_config.train
         return BatchSampler(
-            self.encoded_corpora,
+            self._encoded_training_corpora,
             self.run_config.batches.max_tokens,
             training.seed,
             training.batches_per_update,
@@ -356,30 +298,24 @@ class RunBuilder:
     def build_loader(self) -> BatchLoader:
         """Build the loader of this worker's batches."""
         return BatchLoader(
-            self.encoded_corpora,
+            self._encoded_training_corpora,
             self.batch_sampler,
             self.workers.data_shard,
             self.run_config.batches.subword_dropout,
             self.run_config.train.seed,
         )
 
-    def build_evaluator(self, corpus: Corpus) -> CorpusEvaluator:
-        """Build the evaluator of a validation or test set."""
+    def build_evaluator(self, key: str) -> CorpusEvaluator:
+        """Build the evaluator of the validation or test set, given by its recipe key."""
         return CorpusEvaluator(
-            list(corpus),
-            self.encode_evaluation_corpus(corpus),
+            self.evaluation_pairs[key],
+            self.encoded_corpora[key],
             self.tokenizers,
             self.run_config.data.languages,
             self.workers,
             self._build_objective,  # without the teacher
             self.run_config.batches,
         )
-
-
-def _no_usable_pair(corpus: Corpus) -> InputError:
-    return InputError(
-        f"{corpus.name} has no usable pair: all are empty or longer than batches.max_length"
-    )
 
 
 def _checksum(directory: Path) -> str:

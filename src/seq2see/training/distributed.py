@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -146,13 +143,6 @@ class WorkerCommunicator:
         if problem := self.broadcast(problem):
             raise problem
 
-    def barrier(self) -> None:
-        """Wait until all workers have reached this point."""
-
-    def torchrun_agents(self) -> list[str]:
-        """Return the ids of the torchrun agents that started the workers; none without torchrun."""
-        return []
-
 
 class DdpCommunicator(WorkerCommunicator):
     """Several processes with a copy of the model each (DistributedDataParallel)."""
@@ -191,14 +181,6 @@ class DdpCommunicator(WorkerCommunicator):
         dist.broadcast_object_list(values, src=0)
         return values[0]
 
-    def barrier(self) -> None:
-        """Wait until all workers have reached this point."""
-        dist.barrier()
-
-    def torchrun_agents(self) -> list[str]:
-        """Return the ids of the torchrun agents that started the workers, one per machine."""
-        return sorted(set(self.all_gather(torchrun_agent_id())))
-
 
 def _build_ddp_buckets(module: DistributedDataParallel) -> None:
     """Make DDP assign gradients to buckets before the first update instead of after it.
@@ -232,26 +214,3 @@ class FsdpCommunicator(DdpCommunicator):
         assert isinstance(objective, FSDPModule)
         objective.set_requires_gradient_sync(is_last)
         return nullcontext()
-
-
-def torchrun_agent_id() -> str:
-    """Return an id of the torchrun agent that started this worker.
-
-    The run id of torchrun is not sufficient, since its default is constant. The number of restarts
-    is not either: an agent that lost no worker restarts its workers without counting.
-    """
-    parent = os.getppid()
-    start_time = _read_start_time(Path(f"/proc/{parent}/stat"))
-    name = f"{platform.node()} {parent} {start_time} {os.environ.get('TORCHELASTIC_RUN_ID')}"
-    return hashlib.sha256(name.encode()).hexdigest()[:16]
-
-
-def _read_start_time(stat_file: Path) -> str:
-    """Return the start time of a process, or an empty string on systems without /proc.
-
-    In a container, process ids are the same at each start.
-    """
-    try:
-        return stat_file.read_text("utf-8").rpartition(")")[2].split()[19]
-    except OSError:
-        return ""

@@ -1,7 +1,7 @@
 """Start worker processes with torchrun's elastic agent and join them to a process group.
 
 `train_run` is the entry point of the command: it prepares a run, starts its workers and returns how
-the run ended. `run_worker` is the entry point of each worker process.
+the run ended.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -30,20 +29,21 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
-from seq2see.errors import ConfigError, Seq2SeeError, TrainingError
-from seq2see.progress_callbacks import MessageCallback
+from seq2see.errors import Seq2SeeError, TrainingError
+from seq2see.progress_callbacks import MessageCallback, StageCallback
+from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import (
     DdpCommunicator,
     FsdpCommunicator,
     WorkerCommunicator,
-    torchrun_agent_id,
 )
+from seq2see.training.preparation import PreparedRun, prepare_run
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.trainer import signals_as_errors
 from seq2see.training.training_log import LogDestination
-from seq2see.training.training_session import RunEnding, prepare_run_files, train_as_worker
+from seq2see.training.training_session import RunEnding, train_as_worker
 
 _SHUTDOWN_SECONDS = 600
 """Time that the agent gives the workers to validate and save before it kills them."""
@@ -79,113 +79,109 @@ class WorkerArguments:
     create_display: Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
     """Creates the progress display of the main process."""
 
-
-@dataclass(frozen=True)
-class WorkerResult:
-    """What a worker process returns: the outcome of the run, or the error that ended it."""
-
-    outcome: RunEnding | None = None
-    error: str = ""
-    is_config_error: bool = False
-
-    def get_outcome(self) -> RunEnding:
-        """Return the outcome; raise ConfigError or TrainingError if there was an error."""
-        if self.error:
-            raise ConfigError(self.error) if self.is_config_error else TrainingError(self.error)
-        assert self.outcome is not None
-        return self.outcome
+    def builder(self, workers: WorkerCommunicator) -> RunBuilder:
+        """Return a builder of the run for one of its workers."""
+        directory = RunDirectory(self.run_directory)
+        return RunBuilder(self.run_config, self.base_directory, directory, workers)
 
 
-def train_run(arguments: WorkerArguments, resume: bool, on_message: MessageCallback) -> RunEnding:
+@contextmanager
+def _show_nothing() -> Iterator[StageCallback]:
+    yield lambda *_: None
+
+
+def train_run(
+    arguments: WorkerArguments,
+    resume: bool,
+    on_message: MessageCallback,
+    show_stages: Callable[[], AbstractContextManager[StageCallback]] = _show_nothing,
+) -> RunEnding:
     """Prepare a run, train it in as many processes as it needs, and return how it ended.
 
     In a process that torchrun has started, train as one worker of torchrun's group. torchrun
-    restarts a failed worker with the same arguments, so a run that was started by the same agent
-    continues without `resume`.
+    restarts failed workers with the same arguments, so a run is continued there without `resume`.
+    `show_stages` shows the stages of the preparation.
     """
-    run_config, base_directory = arguments.run_config, arguments.base_directory
-    directory = RunDirectory(arguments.run_directory)
+    with ExitStack() as preparation:
 
-    if is_torchrun_worker():
-        continues = resume or directory.was_started_by(torchrun_agent_id())
-        prepare = partial(
-            prepare_run_and_choose_processes,
-            run_config,
-            base_directory,
-            directory,
-            continues,
-            on_message,
-        )
-        results = [run_worker(arguments, prepare)]
-    else:
+        def prepare() -> PreparedRun:
+            with show_stages() as on_stage:
+                prepared = preparation.enter_context(
+                    prepare_run(
+                        arguments.run_config,
+                        arguments.base_directory,
+                        RunDirectory(arguments.run_directory),
+                        resume or is_torchrun_worker(),
+                        on_stage,
+                    )
+                )
+            for note in prepared.notes:
+                on_message(note)
+            return prepared
+
+        if is_torchrun_worker():
+            return _train_as_torchrun_worker(arguments, prepare, resume, on_message)
         with signals_as_errors():
-            processes = prepare_run_and_choose_processes(
-                run_config, base_directory, directory, resume, on_message
-            )
-            results = (
-                [run_worker(arguments)]
-                if processes == 1
-                else [*run_in_worker_processes(_run_launched_worker, processes, arguments).values()]
-            )
-    return next(result for result in results if result).get_outcome()
+            prepared = prepare()
+            if prepared.processes == 1:
+                ending = _train(arguments, prepared.builder)
+            else:
+                results = run_in_worker_processes(
+                    _run_launched_worker, prepared.processes, arguments
+                )
+                ending = next(result for result in results.values() if result)
+    if isinstance(ending, Seq2SeeError):
+        raise ending
+    assert ending
+    return ending
 
 
-def prepare_run_and_choose_processes(
-    run_config: RunConfig,
-    base_directory: Path,
-    directory: RunDirectory,
+def _train_as_torchrun_worker(
+    arguments: WorkerArguments,
+    prepare: Callable[[], object],
     resume: bool,
     on_message: MessageCallback,
-) -> int:
-    """Prepare a run, report notes on its data and model, and return the number of processes."""
-    prepared = prepare_run_files(run_config, base_directory, directory, resume)
-    for note in prepared.notes:
-        on_message(note)
-    return prepared.processes
-
-
-def run_worker(
-    arguments: WorkerArguments, prepare: Callable[[], object] | None = None
-) -> WorkerResult | None:
-    """Train as one worker; return None if the run continues without this worker.
-
-    `prepare` runs in the main process first; it is given in processes that torchrun has started,
-    whose number cannot change. An error that the user can fix is returned, not raised.
-    """
-    run_config, base_directory = arguments.run_config, arguments.base_directory
+) -> RunEnding:
+    """Train as one worker of torchrun, whose number of processes cannot change."""
     directory = RunDirectory(arguments.run_directory)
-    try:
-        with join_worker_group(run_config.train.fsdp) as workers, ExitStack() as displays:
-            if prepare:
-                workers.run_on_main(prepare)
-
-            def create_display(plan: RunPlan, progress: TrainingProgress) -> ProgressDisplay:
-                display = arguments.create_display(run_config, plan, progress)
-                displays.callback(display.close)
-                return display
-
-            outcome = train_as_worker(
-                run_config,
-                base_directory,
-                directory,
-                workers,
-                create_display,
-                may_choose_processes=prepare is None,
-            )
-    except Seq2SeeError as error:
-        return WorkerResult(error=str(error), is_config_error=isinstance(error, ConfigError))
-    return WorkerResult(outcome) if outcome else None
+    with join_worker_group(arguments.run_config.train.fsdp) as workers:
+        if directory.has_run and not resume and workers.is_main:
+            on_message(f"continuing the run in {directory.path}, as torchrun may have restarted it")
+        workers.run_on_main(prepare)
+        ending = _train(arguments, arguments.builder(workers), may_choose_processes=False)
+    assert ending
+    return ending
 
 
-def _run_launched_worker(arguments: WorkerArguments) -> WorkerResult | None:
+def _run_launched_worker(arguments: WorkerArguments) -> RunEnding | Seq2SeeError | None:
     """Train as one of the workers of `run_in_worker_processes`; exit with 1 after a stop signal.
 
-    The agent has received the signal too: it waits for the exit and ignores results.
+    Return None if the run continues without this worker. An error that the user can fix is
+    returned, not raised. After a signal the agent, which has received it too, waits for the exit
+    and ignores results.
     """
-    result = run_worker(arguments)
-    if result and result.outcome and result.outcome.signal_name:
+    try:
+        with join_worker_group(arguments.run_config.train.fsdp) as workers:
+            ending = _train(arguments, arguments.builder(workers))
+    except Seq2SeeError as error:
+        return error
+    if ending and ending.signal_name:
         sys.exit(1)
-    return result
+    return ending
+
+
+def _train(
+    arguments: WorkerArguments, builder: RunBuilder, may_choose_processes: bool = True
+) -> RunEnding | None:
+    """Train with the progress display of the arguments, which is closed at the end."""
+    with ExitStack() as displays:
+
+        def create_display(plan: RunPlan, progress: TrainingProgress) -> ProgressDisplay:
+            display = arguments.create_display(builder.run_config, plan, progress)
+            displays.callback(display.close)
+            return display
+
+        return train_as_worker(builder, create_display, may_choose_processes)
 
 
 def is_torchrun_worker() -> bool:

@@ -13,7 +13,6 @@ import torch
 from seq2see.cpu import count_available_cores
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.run_directory import RunPlan
 
@@ -105,9 +104,7 @@ def _measure_single_process(builder: RunBuilder) -> float:
     workers = builder.workers
     seconds = 0.0
     if workers.is_main:
-        single = RunBuilder(
-            builder.run_config, builder.base_directory, builder.directory, WorkerCommunicator()
-        )
+        single = builder.for_single_process()
         torch.set_num_threads(choose_threads(single.run_config.train.threads, 1))
         seconds = measure_update_seconds(single, single.build_objective())
     return float(workers.broadcast(seconds))
@@ -135,12 +132,12 @@ def measure_update_seconds(
 def _estimate_evaluations(builder: RunBuilder, objective: Objective) -> tuple[float, float]:
     """Return the seconds of one validation and of the final scores."""
     broadcast = builder.workers.broadcast
-    evaluator = builder.build_evaluator(builder.validation_corpus)
+    evaluator = builder.build_evaluator("data.valid")
     validation_seconds = evaluator.estimate_seconds(objective, builder.run_config.validation)
     final_seconds = evaluator.estimate_seconds(objective, FINAL_EVALUATION)
     repetitions = 2.0  # one for each stop rule
-    if builder.test_corpus:
-        test_evaluator = builder.build_evaluator(builder.test_corpus)
+    if "data.test" in builder.corpora:
+        test_evaluator = builder.build_evaluator("data.test")
         repetitions += test_evaluator.source_tokens / evaluator.source_tokens
     return float(broadcast(validation_seconds)), float(broadcast(repetitions * final_seconds))
 

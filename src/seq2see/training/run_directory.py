@@ -11,15 +11,15 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from seq2see.atomic_files import atomic_write
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.training.config import RunConfig
 
 LOCK_TIMEOUT = 5.0
@@ -59,6 +59,17 @@ class RunPlan:
         return training_seconds + validation_seconds + (self.final_evaluation_seconds or 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class CorpusRecord:
+    """What the workers need to know of a corpus."""
+
+    name: str
+    fingerprint: str
+    num_pairs: int
+    directory: str
+    """Name of the directory of the encoded corpus in the cache."""
+
+
 class RunDirectory:
     """Directory with the files of a run."""
 
@@ -69,19 +80,28 @@ class RunDirectory:
         self.tensorboard = path / "tensorboard"
         self.cache = path / "cache"
         self.curves = path / "curves.png"
+        self._index = self.cache / "index.json"
 
     @property
     def has_run(self) -> bool:
         """Whether a run was started in the directory."""
         return (self.path / RUN_FILE).exists()
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Lock the directory, which must exist; raise InputError if another run holds the lock.
+    def lock(self) -> AbstractContextManager[None]:
+        """Lock the directory, which must exist; raise InputError if another run holds the lock."""
+        return self._lock(self.path)
 
-        The kernel releases the lock when the process ends, even if it is killed.
+    def lock_workers(self) -> AbstractContextManager[None]:
+        """Lock the directory as its workers do.
+
+        Workers whose parent process was killed may still save a checkpoint.
         """
-        descriptor = os.open(self.path, os.O_RDONLY)
+        return self._lock(self.cache)
+
+    @contextmanager
+    def _lock(self, path: Path) -> Iterator[None]:
+        """Lock a directory. The kernel releases it when the process ends, even if it is killed."""
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             if not _acquire_lock(descriptor):
                 raise InputError(
@@ -91,17 +111,34 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
-    def check_can_start(self) -> None:
-        """Raise InputError if the directory has checkpoints or a model that are not of a run.
+    def check_can_start(self, resume: bool = False) -> None:
+        """Raise InputError if the directory has a run that is not to be resumed, or other files.
 
         A tokenizer is allowed: a run may have been killed before it wrote `run.json`.
         """
+        if self.has_run and not resume:
+            raise InputError(
+                f"{self.path} already has a run: continue it with --resume, or name another "
+                "directory"
+            )
         for name in (self.checkpoints.name, CONFIG_FILE):
-            if (self.path / name).exists():
+            if not self.has_run and (self.path / name).exists():
                 raise InputError(
                     f"{self.path} has {name}, but no {RUN_FILE}: it is not a run directory; name "
                     f"another directory, or remove {name}"
                 )
+
+    def write_corpus_records(self, records: Mapping[str, CorpusRecord]) -> None:
+        """Write what the workers need to know of the corpora, by recipe key."""
+        content = {key: asdict(record) for key, record in records.items()}
+        with atomic_write(self._index) as partial:
+            partial.write_text(json.dumps(content, indent=1), "utf-8")
+
+    def read_corpus_records(self) -> dict[str, CorpusRecord]:
+        """Return what `write_corpus_records` has written."""
+        with reading(self._index):
+            content = json.loads(self._index.read_text("utf-8"))
+        return {key: CorpusRecord(**record) for key, record in content.items()}
 
     def write_start(
         self,
@@ -109,21 +146,17 @@ class RunDirectory:
         plan: RunPlan,
         model_checksums: Mapping[str, str] | None = None,
         corpus_fingerprints: Mapping[str, str] | None = None,
-        agents: Sequence[str] = (),
     ) -> None:
-        """Write `run.json`: recipe, plan, checksums, and torchrun agents of the run."""
+        """Write `run.json`: recipe, plan and checksums."""
         checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
         recipe = run_config.model_dump(mode="json")
-        content = {"recipe": recipe, "plan": asdict(plan), **checksums, "agents": [*agents]}
+        content = {"recipe": recipe, "plan": asdict(plan), **checksums}
         with atomic_write(self.path / RUN_FILE) as partial:
             partial.write_text(json.dumps(content, indent=1), "utf-8")
 
-    def was_started_by(self, agent: str) -> bool:
-        """Return whether this torchrun agent started the run of the directory."""
-        try:
-            return agent in self._read_run_file().get("agents", ())
-        except (OSError, ValueError):
-            return False
+    def read_plan(self) -> RunPlan:
+        """Return the plan of the run."""
+        return RunPlan(**self._read_run_file()["plan"])
 
     def _read_run_file(self) -> dict[str, Any]:
         return dict(json.loads((self.path / RUN_FILE).read_text("utf-8")))
@@ -145,11 +178,11 @@ class RunDirectory:
             plan = RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
-        old = {"recipe": stored_recipe.model_dump(mode="json"), "models": content.get("models", {})}
+        old = {"recipe": stored_recipe.model_dump(mode="json"), "models": content["models"]}
         new = {"recipe": run_config.model_dump(mode="json"), "models": model_checksums or {}}
         if found := list(_differences(old, new)):
             raise ConfigError(*(f"cannot resume with changed settings: {each}" for each in found))
-        _check_corpora_unchanged(content.get("corpora", {}), corpus_fingerprints or {})
+        _check_corpora_unchanged(content["corpora"], corpus_fingerprints or {})
         return plan
 
 
@@ -170,7 +203,7 @@ def _acquire_lock(descriptor: int) -> bool:
 
 
 def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise InputError if a corpus has another fingerprint; earlier versions stored none."""
+    """Raise InputError if a corpus has another fingerprint."""
     if changed := [name for name, value in new.items() if old.get(name, value) != value]:
         raise InputError(
             f"cannot resume: {', '.join(changed)} has changed since the start of the run; restore "

@@ -1,4 +1,4 @@
-"""Prepare a run, train it from the start or its last checkpoint, and write the model directory."""
+"""Train a prepared run from the start or its last checkpoint, and write the model directory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
 from seq2see.cpu import gc_frozen, tune_malloc
-from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.engines.ctranslate2_engine import PROBE_FILE
 from seq2see.engines.loading import STOP_RULE_NOTE
-from seq2see.errors import InputError
 from seq2see.search import StopRule
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import (
@@ -29,17 +25,13 @@ from seq2see.training.checkpoints import (
     TrainingState,
     load_model_tensors,
 )
-from seq2see.training.config import RunConfig
-from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.process_and_update_counts import (
     FINAL_EVALUATION,
-    choose_processes,
     choose_threads,
     plan_processes_and_updates,
-    read_torchrun_world_size_or_zero,
 )
-from seq2see.training.run_directory import RunDirectory, RunPlan
+from seq2see.training.run_directory import RunPlan
 from seq2see.training.trainer import Trainer
 from seq2see.training.training_log import (
     JsonlLogWriter,
@@ -99,7 +91,8 @@ class FinalModelWriter:
     def _write_int8_probes(self) -> None:
         """Store source sentences by which int8 inference is checked on the user's CPU."""
         num_probes = self._builder.run_config.checkpoints.int8_probes
-        lines = [pair.source for pair in islice(self._builder.validation_corpus, num_probes)]
+        pairs = self._builder.evaluation_pairs["data.valid"][:num_probes]
+        lines = [pair.source for pair in pairs]
         path = self._builder.directory.path / PROBE_FILE
         if lines:
             path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -109,16 +102,16 @@ class FinalModelWriter:
     def _build_provenance(self) -> Provenance:
         """Score the model and return how it was made."""
         builder = self._builder
-        valid = self._score("validation set", builder.validation_corpus)
-        test = self._score("test set", builder.test_corpus) if builder.test_corpus else None
+        valid = self._score("validation set", "data.valid")
+        test = self._score("test set", "data.test") if "data.test" in builder.corpora else None
         stop_rule = self._choose_stop_rule(valid)
-        corpora = (*builder.training_corpora, builder.validation_corpus, builder.test_corpus)
         return Provenance(
             recipe=builder.run_config.model_dump(mode="json"),
             data=[
-                DatasetInfo(name=corpus.name, fingerprint=corpus.fingerprint)
-                for corpus in corpora
-                if corpus
+                DatasetInfo(
+                    name=record.name, fingerprint=record.fingerprint, pairs=record.num_pairs
+                )
+                for record in builder.corpus_records.values()
             ],
             scores=[
                 *_reported_scores("validation set", valid),
@@ -130,15 +123,15 @@ class FinalModelWriter:
             updates=self._progress.update,
         )
 
-    def _score(self, name: str, corpus: Corpus) -> ValidationResult:
+    def _score(self, name: str, key: str) -> ValidationResult:
         """Score the model on an evaluation set by beam search, and log the result."""
-        result = self._evaluate(corpus, "exact")
+        result = self._evaluate(key, "exact")
         self._log.write("result", self._progress, {"data": name, **result.log_record()})
         return result
 
-    def _evaluate(self, corpus: Corpus, stop_rule: StopRule) -> ValidationResult:
+    def _evaluate(self, key: str, stop_rule: StopRule) -> ValidationResult:
         start = time.perf_counter()
-        result = self._builder.build_evaluator(corpus).evaluate(
+        result = self._builder.build_evaluator(key).evaluate(
             self._objective, FINAL_EVALUATION, stop_rule
         )
         self._progress.seconds += time.perf_counter() - start
@@ -150,7 +143,7 @@ class FinalModelWriter:
         An overconfident model with a small vocabulary finishes wrong hypotheses first, which fill
         the beam.
         """
-        fast = self._evaluate(self._builder.validation_corpus, "beam_full")
+        fast = self._evaluate("data.valid", "beam_full")
         lost_bleu = exact.metric_value("bleu") - fast.metric_value("bleu")
         return "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
 
@@ -176,129 +169,53 @@ class RunEnding:
     """Number of the last update."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessCountAndRunNotes:
-    """What is known about a run before its workers start."""
-
-    processes: int
-    """Number of worker processes to start on this machine."""
-    notes: list[str]
-    """Remarks for the user on the data and the model."""
-
-
-def prepare_run_files(
-    run_config: RunConfig, base_directory: Path, directory: RunDirectory, resume: bool
-) -> ProcessCountAndRunNotes:
-    """Check the settings and the data, and write all files that the workers read.
-
-    Raise ConfigError or InputError if the run cannot be started or resumed.
-    """
-    if directory.has_run and not resume:
-        raise InputError(
-            f"{directory.path} already has a run: continue it with --resume, or name another "
-            "directory"
-        )
-    if not directory.has_run:
-        directory.check_can_start()
-    builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
-    builder.check_inputs()
-    plan = _load_plan(builder) if directory.has_run else None
-    directory.path.mkdir(parents=True, exist_ok=True)
-    with directory.lock():
-        builder.prepare_files()
-    processes = plan.processes if plan else _choose_processes(builder)
-    return ProcessCountAndRunNotes(
-        processes, [*_notes(builder, read_torchrun_world_size_or_zero() or processes)]
-    )
-
-
-def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
-    """Yield remarks on skipped pairs and on batch normalization in several processes."""
-    for corpus, encoded in zip(builder.training_corpora, builder.encoded_corpora, strict=True):
-        if str(encoded.skipped):
-            yield f"{corpus.name}: {encoded.skipped}."
-    for corpus in builder.evaluation_corpora:
-        if skipped := str(builder.encode_evaluation_corpus(corpus).skipped):
-            yield f"{corpus.name} (validation loss only): {skipped}."
-    if processes > 1 and builder.model_config.norm.kind == "batch":
-        yield (
-            f"Batch normalization uses the statistics of each of the {processes} processes; "
-            "results differ from train.processes = 1."
-        )
-
-
-def _choose_processes(builder: RunBuilder) -> int:
-    config = builder.run_config
-    if config.train.processes is None and builder.model_config.norm.kind == "batch":
-        return 1  # several processes would change the batch statistics
-    return choose_processes(config.train.processes, config.batches.max_tokens)
-
-
 @gc_frozen()
 def train_as_worker(
-    run_config: RunConfig,
-    base_directory: Path,
-    directory: RunDirectory,
-    workers: WorkerCommunicator,
+    builder: RunBuilder,
     create_display: ProgressDisplayFactory,
     may_choose_processes: bool = True,
 ) -> RunEnding | None:
     """Train as one of the workers, from the start or from the last checkpoint.
 
-    With `may_choose_processes`, the main process continues alone if that is faster; the other
-    workers then return None. Otherwise the number of processes was set by torchrun.
+    The files of the run must have been written by `prepare_run`. With `may_choose_processes`, the
+    main process continues alone if that is faster; the other workers then return None. Otherwise
+    the number of processes was set by torchrun.
     """
+    workers, directory = builder.workers, builder.directory
     with ExitStack() as locks:
-        workers.run_on_main(lambda: locks.enter_context(directory.lock()))
-        return _run_training(
-            run_config, base_directory, directory, workers, create_display, may_choose_processes
+        workers.run_on_main(lambda: locks.enter_context(directory.lock_workers()))
+        tune_malloc()
+        threads = choose_threads(
+            builder.run_config.train.threads, workers.local_world_size, may_choose_processes
         )
-
-
-def _run_training(
-    run_config: RunConfig,
-    base_directory: Path,
-    directory: RunDirectory,
-    workers: WorkerCommunicator,
-    create_display: ProgressDisplayFactory,
-    may_choose_processes: bool,
-) -> RunEnding | None:
-    tune_malloc()
-    threads = choose_threads(
-        run_config.train.threads, workers.local_world_size, may_choose_processes
-    )
-    torch.set_num_threads(threads)
-    builder = RunBuilder(run_config, base_directory, directory, workers)
-    plan = _load_or_make_plan(builder, may_choose_processes)
-    if not may_choose_processes:
-        plan = plan.with_processes(workers.world_size, threads)
-    elif plan.processes < workers.world_size:  # one process with several threads is faster
-        if not workers.is_main:
-            return None
-        workers = WorkerCommunicator()
-        builder = RunBuilder(run_config, base_directory, directory, workers)
-    torch.set_num_threads(plan.threads)
-    return TrainingSession(builder, plan, create_display).run()
+        torch.set_num_threads(threads)
+        plan = _load_or_make_plan(builder, may_choose_processes)
+        if not may_choose_processes:
+            plan = plan.with_processes(workers.world_size, threads)
+        elif plan.processes < workers.world_size:  # one process with several threads is faster
+            if not workers.is_main:
+                return None
+            builder = builder.for_single_process()
+        torch.set_num_threads(plan.threads)
+        return TrainingSession(builder, plan, create_display).run()
 
 
 def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPlan:
     """Return the plan of a run that is resumed, or make and store the plan of a new run."""
-    if builder.workers.broadcast(builder.directory.has_run):
-        return _load_plan(builder)
-    plan, run_config = plan_processes_and_updates(builder, may_choose_processes), builder.run_config
-    checksums = builder.model_checksums, builder.corpus_fingerprints
-    agents = builder.workers.torchrun_agents()
-    builder.workers.run_on_main(
-        lambda: builder.directory.write_start(run_config, plan, *checksums, agents)
+    directory, workers = builder.directory, builder.workers
+    if workers.broadcast(directory.has_run):
+        return directory.read_plan()
+    plan = plan_processes_and_updates(builder, may_choose_processes)
+    fingerprints = {
+        f"{record.name} ({key})": record.fingerprint
+        for key, record in builder.corpus_records.items()
+    }
+    workers.run_on_main(
+        lambda: directory.write_start(
+            builder.run_config, plan, builder.compute_model_checksums(), fingerprints
+        )
     )
     return plan
-
-
-def _load_plan(builder: RunBuilder) -> RunPlan:
-    """Return the plan of a run that is resumed; raise an error if recipe or data have changed."""
-    run_config = builder.run_config
-    checksums = builder.model_checksums, builder.corpus_fingerprints
-    return builder.directory.load_plan(run_config, *checksums)
 
 
 class TrainingSession:
@@ -338,7 +255,7 @@ class TrainingSession:
     def run(self) -> RunEnding:
         """Train until the end or an interruption; at the end, write the model directory."""
         builder, config = self.builder, self.builder.run_config.validation
-        evaluator = builder.build_evaluator(builder.validation_corpus)
+        evaluator = builder.build_evaluator("data.valid")
         trainer = Trainer(
             self.updater,
             builder.build_loader(),

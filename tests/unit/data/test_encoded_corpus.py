@@ -146,6 +146,7 @@ def test_unwritable_cache_is_named(
 
 def test_failure_leaves_no_files(tokenizers: TokenizerPair, tmp_path: Path) -> None:
     corpus = write(tmp_path, LINES)
+    _ = corpus.fingerprint
     with (tmp_path / "a.tsv").open("a") as file:
         file.write("no second column\n")
     with pytest.raises(InputError, match="line 61 must have at least 2 columns"):

@@ -14,11 +14,9 @@ from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
-from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.preparation import PreparedRun, prepare_run
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.training_session import ProcessCountAndRunNotes, prepare_run_files
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
@@ -42,11 +40,9 @@ class Run:
             **{"train": {"max_updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
         )
 
-    def prepared(self) -> ProcessCountAndRunNotes:
-        return prepare_run_files(self.ingredients, self.home, self.folder, resume=False)
-
-    def builder(self) -> RunBuilder:
-        return RunBuilder(self.ingredients, self.home, self.folder, WorkerCommunicator())
+    def prepared(self) -> PreparedRun:
+        with prepare_run(self.ingredients, self.home, self.folder) as prepared:
+            return prepared
 
 
 @pytest.fixture
@@ -86,7 +82,7 @@ def test_pretrained_model_must_support_the_longest_line(
     with pytest.raises(ConfigError, match=problem):
         Run(home, 24, **sections[key]).prepared()
     assert not (home / "run").exists()
-    Run(home, 23, **sections[key]).builder().check_inputs()
+    Run(home, 23, **sections[key]).prepared()
 
 
 def long_and_short() -> list[tuple[str, str]]:
@@ -100,10 +96,9 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
     """Validation scores must equal those of the saved model."""
     write(home, long_and_short())
     run = Run(home, 23, model={"preset": "tiny", **SIZES, **LEARNED})
-    run.prepared()
-    builder = run.builder()
+    builder = run.prepared().builder
     objective = builder.build_objective()
-    examiner = builder.build_evaluator(builder.validation_corpus)
+    examiner = builder.build_evaluator("data.valid")
     assert examiner.estimate_seconds(objective, ValidationConfig()) > 0
     found = examiner.evaluate(objective, ValidationConfig(num_examples=4))
     bundle = Bundle(
@@ -122,13 +117,13 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
 
 def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
     write(home, long_and_short())
-    run = Run(home, 23)
     skipped = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
-    assert run.prepared().notes[-1] == f"valid.tsv (validation loss only): {skipped}"
+    prepared = Run(home, 23).prepared()
+    assert prepared.notes[-1] == f"valid.tsv (validation loss only): {skipped}"
+    (home / "other").mkdir()
+    write(home / "other", [p for p in long_and_short() if len(p[0]) < 99])
     nll = []
-    for pairs in (long_and_short(), [p for p in long_and_short() if len(p[0]) < 99]):
-        write(home, pairs)
-        builder = run.builder()
-        examiner = builder.build_evaluator(builder.validation_corpus)
+    for builder in (prepared.builder, Run(home / "other", 23).prepared().builder):
+        examiner = builder.build_evaluator("data.valid")
         nll.append(examiner.evaluate(builder.build_objective(), ValidationConfig()).nll)
     assert nll[0] == nll[1]

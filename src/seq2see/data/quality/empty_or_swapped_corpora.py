@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.quality.languages import SideLanguage, find_script_set_of_lines
@@ -33,33 +34,35 @@ _MIN_SHARED_DIFFERENCE = 0.2
 side of the training corpora than with its own."""
 
 
+class CorpusSample(NamedTuple):
+    """A uniform sample of the non-empty pairs of a corpus."""
+
+    corpus: Corpus
+    pairs: list[SentencePair]
+
+
+def sample_pairs(corpus: Corpus) -> CorpusSample:
+    """Read a corpus and return a sample of it."""
+    non_empty = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
+    return CorpusSample(corpus, sample_reservoir(non_empty, SAMPLE_SIZE))
+
+
 def check_not_empty_or_swapped(
-    train: Sequence[Corpus], evaluation: Sequence[Corpus], languages: tuple[str, str]
+    train: Sequence[CorpusSample], evaluation: Sequence[CorpusSample], languages: tuple[str, str]
 ) -> None:
     """Raise InputError if a corpus is empty or its sides seem to be swapped.
 
     `evaluation` are the validation and test sets, whose words are compared with `train`.
     """
-    samples = [(corpus, sample_pairs(corpus)) for corpus in (*train, *evaluation)]
-    for corpus, pairs in samples:
+    for corpus, pairs in (*train, *evaluation):
+        if not pairs:
+            raise InputError(f"{corpus.name} has no pair with text on both sides")
         if corpus.config.resolved_format != "builtin":
             _check_file_names(corpus, languages)
             _check_languages(corpus, pairs, languages)
-    train_pairs = [pair for _, pairs in samples[: len(train)] for pair in pairs]
-    for corpus, pairs in samples[len(train) :]:
+    train_pairs = [pair for sample in train for pair in sample.pairs]
+    for corpus, pairs in evaluation:
         _check_words(corpus, pairs, train_pairs)
-
-
-def sample_pairs(corpus: Corpus) -> list[SentencePair]:
-    """Return a uniform sample of the non-empty pairs .
-
-    Raises InputError if there is none.
-    """
-    non_empty = (pair for pair in corpus if pair.source.strip() and pair.target.strip())
-    sample = sample_reservoir(non_empty, SAMPLE_SIZE)
-    if not sample:
-        raise InputError(f"{corpus.name} has no pair with text on both sides")
-    return sample
 
 
 def _check_file_names(corpus: Corpus, languages: tuple[str, str]) -> None:

@@ -1,0 +1,195 @@
+"""Prepare a run: check its settings and data, and write the files that its workers read.
+
+The training text is read twice: once for its fingerprint, the checks and the tokenizers, and once
+to encode it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import torch
+
+from seq2see.data import Corpus
+from seq2see.data.encoded_corpus import encode_corpus, has_pairs_within_limits
+from seq2see.data.quality.empty_or_swapped_corpora import (
+    SAMPLE_SIZE,
+    CorpusSample,
+    check_not_empty_or_swapped,
+    sample_pairs,
+)
+from seq2see.data.readers import PairBlock, SentencePair
+from seq2see.errors import InputError
+from seq2see.keyed_random import ReservoirSample
+from seq2see.progress_callbacks import StageCallback
+from seq2see.text import TokenizerPair
+from seq2see.training.builder import RunBuilder, override_finetuned_model_config
+from seq2see.training.config import RunConfig
+from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.process_and_update_counts import (
+    choose_processes,
+    read_torchrun_world_size_or_zero,
+)
+from seq2see.training.run_directory import CorpusRecord, RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A run whose files are written and whose workers have not started."""
+
+    builder: RunBuilder
+    processes: int
+    """Number of worker processes to start on this machine."""
+    notes: list[str]
+    """Remarks for the user on the data and the model."""
+
+
+@contextmanager
+def prepare_run(
+    run_config: RunConfig,
+    base_directory: Path,
+    directory: RunDirectory,
+    resume: bool = False,
+    on_stage: StageCallback = lambda *_: None,
+) -> Iterator[PreparedRun]:
+    """Check the settings and the data, and write all files that the workers read.
+
+    Paths of `run_config` are relative to `base_directory`. The directory is locked within the
+    context, so that no other run replaces the files. Raise ConfigError or InputError if the run
+    cannot be started or resumed.
+    """
+    directory.check_can_start(resume)
+    is_resumed = directory.has_run
+    builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
+    if bundle := builder.pretrained_models.init_from:
+        override_finetuned_model_config(bundle.config, builder.model_overrides)
+    tokenizers = None if is_resumed else _check_data_and_train_tokenizers(builder, on_stage)
+    plan = directory.load_plan(*_identify_inputs(builder)) if is_resumed else None
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with directory.lock():
+        if tokenizers:
+            directory.check_can_start()  # another run may have started meanwhile
+            tokenizers.save(directory.path)
+        _encode_corpora(builder, on_stage)
+        _ = builder.model_config, builder.batch_sampler  # raise their errors before the start
+        processes = plan.processes if plan else _choose_processes(builder)
+        yield PreparedRun(builder, processes, [*_notes(builder, processes)])
+
+
+def _identify_inputs(builder: RunBuilder) -> tuple[RunConfig, dict[str, str], dict[str, str]]:
+    """Return the settings, and the checksums of models and corpora as they are now."""
+    fingerprints = {
+        f"{corpus.name} ({key})": corpus.fingerprint for key, corpus in builder.corpora.items()
+    }
+    return builder.run_config, builder.compute_model_checksums(), fingerprints
+
+
+def _check_data_and_train_tokenizers(builder: RunBuilder, on_stage: StageCallback) -> TokenizerPair:
+    """Check the corpora of a new run and return its tokenizers. Nothing is written."""
+    config, pretrained = builder.run_config, builder.pretrained_models
+    pretrained.check_max_length(config.batches.max_length)
+    reader = _TrainingTextReader(config.tokenizer.max_lines, config.tokenizer.joint, on_stage)
+    samples = {
+        key: reader.read(corpus) if key in builder.training_keys else sample_pairs(corpus)
+        for key, corpus in builder.corpora.items()
+    }
+    check_not_empty_or_swapped(
+        [samples[key] for key in builder.training_keys],
+        [samples[key] for key in builder.evaluation_keys],
+        config.data.languages,
+    )
+    sources, targets = (lines.items for lines in reader.lines)
+    tokenizers = pretrained.tokenizers or TokenizerPair.train(
+        sources,
+        targets,
+        config.tokenizer,
+        on_message=lambda _: on_stage("training the tokenizer", len(sources) + len(targets)),
+    )
+    for key, sample in samples.items():
+        block = PairBlock([p.source for p in sample.pairs], [p.target for p in sample.pairs])
+        blocks = chain([block], sample.corpus.read_blocks())  # the text is rarely needed
+        if not has_pairs_within_limits(blocks, builder.encoding_options(key, tokenizers)):
+            raise _no_usable_pair(sample.corpus)
+    return tokenizers
+
+
+class _TrainingTextReader:
+    """Reads the training text once for several purposes."""
+
+    def __init__(self, max_lines: int, joint: bool, on_stage: StageCallback) -> None:
+        """Create a reader that keeps at most `max_lines` lines for each tokenizer.
+
+        A joint tokenizer gets equal numbers of source and target lines.
+        """
+        max_side_lines = max_lines // 2 if joint else max_lines
+        self.lines = [ReservoirSample[str](max(1, max_side_lines)) for _ in range(2)]
+        """Source and target lines to train tokenizers on."""
+        self._on_stage = on_stage
+        self._num_read = 0
+
+    def read(self, corpus: Corpus) -> CorpusSample:
+        """Add the lines of a corpus; return a uniform sample of its non-empty pairs."""
+        sample = ReservoirSample[SentencePair](SAMPLE_SIZE)
+        for block in corpus.read_fingerprinted_blocks():
+            for pair in block.iter_pairs():
+                for side, text in zip(self.lines, pair, strict=True):
+                    side.add(text)
+                if pair.source.strip() and pair.target.strip():
+                    sample.add(pair)
+            self._num_read += len(block.sources)
+            self._on_stage("reading the training text", self._num_read)
+        return CorpusSample(corpus, sample.items)
+
+
+def _encode_corpora(builder: RunBuilder, on_stage: StageCallback) -> None:
+    """Encode all corpora, unless the cache has them, and write where they are."""
+    num_encoded = 0
+
+    def count(num_pairs: int) -> None:
+        nonlocal num_encoded
+        num_encoded += num_pairs
+        on_stage("encoding", num_encoded)
+
+    records = {}
+    for key, corpus in builder.corpora.items():
+        options = builder.encoding_options(key, builder.tokenizers)
+        cache, threads = builder.directory.cache, torch.get_num_threads()
+        encoded = encode_corpus(corpus, options, cache, threads, count)
+        if not len(encoded):
+            raise _no_usable_pair(corpus)
+        num_pairs = len(encoded) + encoded.skipped.empty + encoded.skipped.too_long
+        records[key] = CorpusRecord(
+            corpus.name, corpus.fingerprint, num_pairs, encoded.directory.name
+        )
+    builder.directory.write_corpus_records(records)
+
+
+def _no_usable_pair(corpus: Corpus) -> InputError:
+    return InputError(
+        f"{corpus.name} has no usable pair: all are empty or longer than batches.max_length"
+    )
+
+
+def _choose_processes(builder: RunBuilder) -> int:
+    config = builder.run_config
+    if config.train.processes is None and builder.model_config.norm.kind == "batch":
+        return 1  # several processes would change the batch statistics
+    return choose_processes(config.train.processes, config.batches.max_tokens)
+
+
+def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
+    """Yield remarks on skipped pairs and on batch normalization in several processes."""
+    for key, encoded in builder.encoded_corpora.items():
+        if skipped := str(encoded.skipped):
+            note = " (validation loss only)" if key in builder.evaluation_keys else ""
+            yield f"{builder.corpora[key].name}{note}: {skipped}."
+    processes = read_torchrun_world_size_or_zero() or processes
+    if processes > 1 and builder.model_config.norm.kind == "batch":
+        yield (
+            f"Batch normalization uses the statistics of each of the {processes} processes; "
+            "results differ from train.processes = 1."
+        )
