@@ -15,7 +15,7 @@ import argparse
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import cache
@@ -28,9 +28,7 @@ import torch
 import seq2see
 from benchmarks.machine import seconds
 from seq2see.data.readers import read_lines
-from seq2see.engines.base import TokenIds
-from seq2see.engines.batching import pad_sequences
-from seq2see.engines.torch_decoder import LogProbabilityProjection, TorchDecoder
+from seq2see.engines.base import BatchResult
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.model import (
     AttentionListener,
@@ -41,7 +39,6 @@ from seq2see.model import (
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention
 from seq2see.model.layers import Decoder, Encoder
-from seq2see.search import SearchConfig
 
 BEAMS = (1, 5)
 RECORDING_METHODS: tuple[tuple[type, str], ...] = (
@@ -74,16 +71,9 @@ class IdleRecorder:
 class IdleRecorderEngine(TorchEngine):
     """Torch engine with an idle recorder."""
 
-    def build_decoder(
-        self,
-        rows: Sequence[TokenIds],
-        config: SearchConfig,
-        outputs: Sequence[LogProbabilityProjection],
-    ) -> TorchDecoder:
-        """Return a decoder with an idle recorder."""
-        del config
-        source_BS = pad_sequences(rows, self.pad_id).to(self.device)
-        return TorchDecoder(self.model, source_BS, IdleRecorder(), output_projection=outputs[0])
+    def search(self, *args: Any, **settings: Any) -> Iterator[BatchResult]:
+        """Search with an idle recorder."""
+        return super().search(*args, **{**settings, "recorder": IdleRecorder()})
 
 
 class _RemoveRecorderCalls(ast.NodeTransformer):

@@ -13,7 +13,7 @@ from seq2see.model import Transformer
 
 MODEL = """
     ACTIVATIONS AdditiveAttention AttentionFunction AttentionFunctionConfig AttentionInputs
-    AttentionIntermediates AttentionListener AttentionMask AttentionModuleId
+    AttentionIntermediates AttentionListener AttentionMask AttentionModuleId AttentionRecorder
     BasePositionalEncoding BatchLayout BatchNorm CAUSAL_MASK CrossAttention Decoder DecoderCache
     DecoderLayer DotProductAttention Dropout DropoutConfig EmbeddingAndOutputConfig Embeddings
     Encoder EncoderLayer EncoderOutput FeedForward KeyValues LayerCache LayerListener

@@ -56,7 +56,7 @@ def explained_models(draw: Any) -> ExplainedModel:
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
-    return ExplainedModel(model, tokenizers(), ("en", "fr"))
+    return ExplainedModel(TorchEngine(model), tokenizers(), ("en", "fr"))
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)

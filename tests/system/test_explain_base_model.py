@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from seq2see.data import fables
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import ExplainedModel, trace_translation
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
@@ -27,7 +28,9 @@ def base() -> ExplainedModel:
     torch.manual_seed(1)
     config = ModelConfig.from_preset("base", vocab_size=tokenizers.source.vocab_size)
     assert (config.d_model, config.encoder_layers, config.heads) == (512, 6, 8)
-    return ExplainedModel(Transformer.from_config(config).eval(), tokenizers, ("en", "fr"))
+    return ExplainedModel(
+        TorchEngine(Transformer.from_config(config).eval()), tokenizers, ("en", "fr")
+    )
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from hypothesis.errors import Unsatisfiable
 from seq2see.bundle import Bundle, Provenance, files
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import tracing
-from seq2see.explain.explained_model_and_recorder import TraceRecorder
+from seq2see.explain.trace_recorder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
 from seq2see.serve import lab, server as serving, streaming
@@ -495,7 +495,13 @@ def test_trace_ends_at_its_deadline(
         return ()
 
     if stage == "step":
-        monkeypatch.setattr(TraceRecorder, "step", pass_deadline)
+        record_step = TraceRecorder.step
+
+        def step(recorder: TraceRecorder, record: StepRecord) -> None:
+            pass_deadline(record)
+            record_step(recorder, record)
+
+        monkeypatch.setattr(TraceRecorder, "step", step)
     else:
         monkeypatch.setattr(tracing, "compute_attributions_per_method", pass_deadline)
     methods = ("attention", "rollout", "occlusion")

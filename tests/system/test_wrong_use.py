@@ -464,7 +464,7 @@ EXPLAIN = {
     ),
     "no cross-attention": (
         ["--ablate", "encoder.0.cross"],
-        "`--ablate encoder.0.cross`: cross must be in the dec",
+        "`--ablate encoder.0.cross`: sublayer must be self",
     ),
     "unknown token": (
         ["--mask-keys", "decoder.cross=99"],

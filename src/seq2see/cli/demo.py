@@ -19,20 +19,10 @@ from seq2see.cli.usage_errors import option_name
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from seq2see.bundle import Bundle
     from seq2see.data.fables import FableSentencePair
     from seq2see.evaluate import PronounAccuracy
-    from seq2see.model import (
-        AttentionIntermediates,
-        AttentionListener,
-        AttentionModuleId,
-        StackName,
-    )
     from seq2see.translator import Translator
-
-# B batch, H heads, T queries, S keys
 
 NUM_EXAMPLES = 6
 NUM_ALIGNMENT_FABLES = 400
@@ -221,27 +211,13 @@ def _score_masked_pairs(
     return PronounAccuracy(len(pairs), num_correct)
 
 
-class _EncoderAttentionRecorder:
-    """Records the attention weights of all encoder heads."""
-
-    def __init__(self) -> None:
-        self.weights_BHTS: list[Tensor] = []
-
-    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
-        return self._append if site.stack == "encoder" else None
-
-    def _append(self, record: AttentionIntermediates) -> None:
-        self.weights_BHTS.append(record.weights_BHTS)
-
-    def layer_listener(self, stack: StackName, layer: int) -> None: ...
-
-
 def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None:
     """Plot for each sentence the attention from "it" to all tokens, one row per head."""
     import torch
 
     from seq2see import draw
     from seq2see.engines.batching import add_special_tokens_and_pad
+    from seq2see.model import AttentionRecorder
 
     model, tokenizer = bundle.build_model(), bundle.tokenizers.source
     names = [
@@ -253,11 +229,11 @@ def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None
     for sentence in sentences:
         ids = tokenizer.encode(sentence)
         pieces = [tokenizer.pieces[i] for i in ids]
-        recorder = _EncoderAttentionRecorder()
+        recorder = AttentionRecorder(lambda site: site.stack == "encoder")
         with torch.inference_mode():
             model.encode(add_special_tokens_and_pad([ids]), recorder)
         it_index = pieces.index("▁it")
-        heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS])
+        heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS.values()])
         columns = [piece.replace("▁", " ").strip() or "·" for piece in pieces] + ["end"]
         heatmaps.append(draw.Heatmap(sentence, names, columns, heads.tolist()))
     draw.save_heatmaps(path, 'Attention of "it" in each head of the encoder', heatmaps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,11 @@ from seq2see.cli.options import (
     load_translator,
 )
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.explain import ExplainedModel, Intervention, Trace, TraceOptions
+    from seq2see.explain import Intervention, Trace, TraceOptions
+    from seq2see.model import ModelConfig
     from seq2see.search import SearchConfig
     from seq2see.translator import Translator
 
@@ -41,6 +42,7 @@ ATTRIBUTION_METHODS = (
     "occlusion",
 )
 
+_INTERVENTION_FIELD = re.compile(r"interventions\.(?P<index>\d+)\.(?P<name>\w+)")
 _LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
 _TextArgument = Annotated[
@@ -118,7 +120,7 @@ _LayersOption = Annotated[
     str,
     typer.Option(
         metavar="none|last|all|LAYERS",
-        help="Layers whose attention scores, queries, keys, values and outputs are stored in the "
+        help="Layers whose attention scores, queries, keys and values are stored in the "
         "trace: none, last (of encoder and decoder), all, or a list such as encoder.0,decoder.1.",
     ),
 ]
@@ -248,8 +250,11 @@ def explain(
         else:
             assert text is not None
             sentence = sys.stdin.read().strip() if text == "-" else text
-            arguments = ExplainArguments(interventions, trace_options, address)
-            trace = _trace_sentence(translator, sentence, target, options.search, arguments)
+            if address:
+                _check_plot_attention(translator.bundle.config, address)
+            trace = _trace_sentence(
+                translator, sentence, target, options.search, interventions, trace_options
+            )
             explain_output.output_trace(trace, output, address, as_json)
 
 
@@ -312,77 +317,24 @@ def _parse_plot_attention(address: str | None) -> AttentionAddress | None:
 class ParsedIntervention:
     """An intervention, and the option that requested it."""
 
-    option_text: str
-    """For example `--ablate decoder.1`."""
+    option: str
+    value: str
     intervention: Intervention
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainArguments:
-    """Interventions on the model, and what the trace contains."""
-
-    parsed_interventions: Sequence[ParsedIntervention]
-    trace_options: TraceOptions
-    plot_attention: AttentionAddress | None = None
-    """The only attention to plot."""
-
-    @property
-    def interventions(self) -> list[Intervention]:
-        """The interventions without the options that requested them."""
-        return [parsed.intervention for parsed in self.parsed_interventions]
-
-    def find_problems(self, explained: ExplainedModel, sentence: str) -> Iterator[Problem | str]:
-        """Yield a message for each part that this model, or this sentence, does not have."""
-        from seq2see.engines.batching import add_special_tokens
-        from seq2see.explain.interventions import check_masked_key_indices
-        from seq2see.explain.patched_model import copy_model_with_interventions
-
-        source_ids = explained.encode_source(sentence)
-        num_tokens = len(add_special_tokens(source_ids, explained.special_tokens))
-        for parsed in self.parsed_interventions:
-            try:
-                copy_model_with_interventions(explained.model, [parsed.intervention])
-                check_masked_key_indices([parsed.intervention], num_tokens)
-            except InputError as error:
-                yield f"`{parsed.option_text}`: {str(error).replace('`', '')}"
-        encoder, decoder = explained.model.encoder, explained.model.decoder
-        try:
-            self.trace_options.detailed_layers(len(encoder.layers), len(decoder.layers))
-        except ConfigError as error:
-            yield from error.problems
-        if self.plot_attention:
-            yield from _attention_problems(explained, *self.plot_attention)
-
-    def with_option_name(self, error: InputError) -> InputError | ConfigError:
-        """Return an error on the forced continuation as one that names the option.
-
-        Only the translation shows whether it has as many words as the option keeps.
-        """
-        options = [parsed.option_text for parsed in self.parsed_interventions]
-        forced = [option for option in options if option.startswith("--force-continuation ")]
-        if not forced or not str(error).startswith("`num_prefix_words`"):
-            return error
-        return ConfigError(f"`{forced[0]}`: {str(error).replace('`', '')}")
-
-
-def _attention_problems(
-    explained: ExplainedModel, stack: str, layer: int, kind: str, head: int | None
-) -> Iterator[Problem]:
-    """Yield a message if the model does not have this attention or this head."""
-    from seq2see.model.attention import MultiHeadAttention
-
-    modules = [m for m in explained.model.modules() if isinstance(m, MultiHeadAttention)]
-    num_heads = {f"{m.site.stack}.{m.site.layer}.{m.site.kind}": m.heads for m in modules}
+def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> None:
+    """Raise ConfigError if the model does not have this attention or this head."""
+    stack, layer, kind, head = address
+    names = [f"encoder.{i}.self" for i in range(config.encoder_layers)]
+    for i in range(config.decoder_layers):
+        names += [f"decoder.{i}.self", f"decoder.{i}.cross"]
     name = f"{stack}.{layer}.{kind}"
-    if name not in num_heads:
-        yield Problem(
-            "--plot-attention", f"must be one of {', '.join(num_heads)}, but is {name} instead"
-        )
-    elif head is not None and head >= num_heads[name]:
-        yield Problem(
-            "--plot-attention",
-            f"must have a head below {num_heads[name]}, but is {name}.{head} instead",
-        )
+    if name not in names:
+        message = f"must be one of {', '.join(names)}, but is {name} instead"
+        raise ConfigError(Problem("--plot-attention", message))
+    if head is not None and head >= config.heads:
+        message = f"must have a head below {config.heads}, but is {name}.{head} instead"
+        raise ConfigError(Problem("--plot-attention", message))
 
 
 def parse_interventions(
@@ -416,7 +368,7 @@ def _parse_intervention(
     option: str, parse: Callable[[str], Intervention], value: str
 ) -> ParsedIntervention:
     try:
-        return ParsedIntervention(f"{option} {value}", parse(value))
+        return ParsedIntervention(option, value, parse(value))
     except ConfigError as error:
         raise ConfigError(*(replace(p, field=option) for p in error.problems)) from None
 
@@ -457,22 +409,32 @@ def _trace_sentence(
     sentence: str,
     target: str | None,
     search: SearchConfig,
-    arguments: ExplainArguments,
+    interventions: Sequence[ParsedIntervention],
+    options: TraceOptions,
 ) -> Trace:
     """Trace the translation of a sentence; errors name the options of the command."""
-    from seq2see.explain import tracing
+    from seq2see.explain.tracing import explain
 
-    explained = tracing.wrap_model_for_explaining(translator, sentence)
-    if problems := list(arguments.find_problems(explained, sentence)):
-        raise ConfigError(*problems)
     try:
-        return tracing.explain(
+        return explain(
             translator,
             sentence,
             target,
             search=search,
-            interventions=arguments.interventions,
-            options=arguments.trace_options,
+            interventions=[parsed.intervention for parsed in interventions],
+            options=options,
         )
-    except InputError as error:
-        raise arguments.with_option_name(error) from None
+    except ConfigError as error:
+        problems = (_with_option_name(problem, interventions) for problem in error.problems)
+        raise ConfigError(*problems) from None
+
+
+def _with_option_name(
+    problem: Problem, interventions: Sequence[ParsedIntervention]
+) -> Problem | str:
+    """Return the problem of an intervention with the option that requested it."""
+    match = _INTERVENTION_FIELD.match(problem.field)
+    if not match:
+        return problem
+    parsed, name = interventions[int(match["index"])], match["name"]
+    return f"`{parsed.option} {parsed.value}`: {name} {problem.message}"

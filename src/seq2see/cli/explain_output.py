@@ -11,7 +11,6 @@ from unicodedata import combining, east_asian_width
 import typer
 
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
-from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
@@ -57,7 +56,7 @@ def run_and_print_pronoun_test(
     translator: Translator, cases: int | None, path: Path | None, as_json: bool
 ) -> None:
     """Run the pronoun test, write its report to a file if requested, and print it."""
-    explained = _build_explained_model(translator)
+    explained = ExplainedModel.from_translator(translator)
     short = any("fables-short" in data.name for data in translator.bundle.provenance.data)
     report = run_pronoun_test(explained, short, cases or DEFAULT_CASES)
     _output_report(report, path, as_json, report.summary_lines())
@@ -81,18 +80,9 @@ def measure_and_print_head_importance(
         typer.echo(f"\rhead {done} of {total}", err=True, nl=done == total)
 
     on_progress = print_progress if sys.stderr.isatty() else None
-    explained = _build_explained_model(translator)
+    explained = ExplainedModel.from_translator(translator)
     report = measure_head_importance(explained, sources, references, on_progress=on_progress)
     _output_report(report, path, as_json, _format_head_importance(report))
-
-
-def _build_explained_model(translator: Translator) -> ExplainedModel:
-    engine = translator.engine
-    if not isinstance(engine, TorchEngine):
-        return ExplainedModel.from_bundle(translator.bundle)
-    return ExplainedModel(
-        engine.model, translator.tokenizers, translator.languages, engine.special_tokens
-    )
 
 
 def _output_report(

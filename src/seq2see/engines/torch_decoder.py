@@ -31,16 +31,13 @@ from seq2see.cpu import PackedLinear, can_multiply_with_onednn
 from seq2see.errors import Problem
 from seq2see.model import (
     NULL_RECORDER,
-    AttentionIntermediates,
-    AttentionListener,
     AttentionModuleId,
+    AttentionRecorder,
     Decoder,
     DotProductAttention,
     EncoderOutput,
-    LayerListener,
     ModelConfig,
     Recorder,
-    StackName,
     Transformer,
 )
 from seq2see.model.attention import CrossAttention, MultiHeadAttention, SelfAttention
@@ -96,6 +93,19 @@ class AlignmentConfig(Config):
         """Return the layer to use in a decoder with `num_layers` layers."""
         return max(min(1, num_layers - 1), num_layers - 2) if self.layer is None else self.layer
 
+    def create_recorder(
+        self, model: Transformer, inner: Recorder = NULL_RECORDER
+    ) -> AttentionRecorder:
+        """Return a recorder of the cross-attention of the layer; `inner` receives everything."""
+        layer = self.resolve_layer(len(model.decoder.layers))
+        site = AttentionModuleId("decoder", layer, "cross")
+        return AttentionRecorder(lambda each: each == site, inner)
+
+    def average_heads(self, recorder: AttentionRecorder) -> Tensor:
+        """Return the recorded weights averaged over the heads, [R, T, S]."""
+        (weights_RHTS,) = recorder.weights_BHTS.values()
+        return (weights_RHTS if self.heads is None else weights_RHTS[:, list(self.heads)]).mean(1)
+
     def find_problems(self, config: ModelConfig) -> Iterator[Problem]:
         """Yield a message for each setting that does not fit the model."""
         if self.resolve_layer(config.decoder_layers) >= config.decoder_layers:
@@ -106,39 +116,6 @@ class AlignmentConfig(Config):
             yield Problem(
                 "heads", f"must be below {config.heads}, but has {max(self.heads)} instead"
             )
-
-
-class CrossAttentionRecorder:
-    """Stores the cross-attention weights of the last step, averaged over heads.
-
-    All records are also passed to the recorder `inner`.
-    """
-
-    def __init__(self, layer: int, heads: tuple[int, ...] | None, inner: Recorder = NULL_RECORDER):
-        self._site = AttentionModuleId("decoder", layer, "cross")
-        self._heads = None if heads is None else list(heads)
-        self._inner = inner
-        self.weights_RTS: Tensor | None = None
-
-    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
-        """Return the listener of the recorded site, or the listener of `inner`."""
-        inner_listener = self._inner.attention_listener(site)
-        if site != self._site:
-            return inner_listener
-
-        def store(record: AttentionIntermediates) -> None:
-            weights_RHTS = record.weights_BHTS
-            if self._heads is not None:
-                weights_RHTS = weights_RHTS[:, self._heads]
-            self.weights_RTS = weights_RHTS.mean(1)
-            if inner_listener:
-                inner_listener(record)
-
-        return store
-
-    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
-        """Return the listener of `inner`."""
-        return self._inner.layer_listener(stack, layer)
 
 
 def encode_in_groups(
@@ -474,10 +451,9 @@ class TorchDecoder:
     Args:
         model: The model.
         source_BS: Source ids with special tokens and padding.
-        recorder: Records the encoder, and the decoder unless `attention_recorder` is given, which
-            must then wrap it.
-        attention_recorder: If given, each step also returns cross-attention weights; attention
-            then uses the plain implementation.
+        recorder: Records the encoder and the decoder.
+        alignment: If given, each step also returns the cross-attention weights of these heads;
+            attention then uses the plain implementation.
         output_projection: Replaces the output projection of the model.
     """
 
@@ -486,13 +462,14 @@ class TorchDecoder:
         model: Transformer,
         source_BS: Tensor,
         recorder: Recorder = NULL_RECORDER,
-        attention_recorder: CrossAttentionRecorder | None = None,
+        alignment: AlignmentConfig | None = None,
         output_projection: LogProbabilityProjection | None = None,
     ) -> None:
         self._output: LogProbabilityProjection = output_projection or model.output
-        self._attention_recorder = attention_recorder
+        self._alignment = alignment
+        self._recorder = alignment.create_recorder(model, recorder) if alignment else None
         self._state_stepper = create_hidden_state_stepper(
-            model, encode_in_groups(model, source_BS, recorder), attention_recorder or recorder
+            model, encode_in_groups(model, source_BS, recorder), self._recorder or recorder
         )
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
@@ -500,10 +477,9 @@ class TorchDecoder:
         states_RM = self._state_stepper.step(tokens_BK.flatten())
         log_probs_RV = self._output.log_probabilities(states_RM)
         log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
-        if self._attention_recorder is None:
+        if self._alignment is None or self._recorder is None:
             return StepOutput(log_probs_BKV)
-        assert self._attention_recorder.weights_RTS is not None
-        weights_RS = self._attention_recorder.weights_RTS[:, -1]
+        weights_RS = self._alignment.average_heads(self._recorder)[:, -1]
         return StepOutput(log_probs_BKV, weights_RS.view(*tokens_BK.shape, -1))
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:

@@ -33,7 +33,6 @@ from seq2see.engines.batching import (
 )
 from seq2see.engines.torch_decoder import (
     AlignmentConfig,
-    CrossAttentionRecorder,
     LogProbabilityProjection,
     TorchDecoder,
     choose_output_projection,
@@ -187,12 +186,14 @@ class TorchEngine:
         config: SearchConfig,
         processor_factory: ProcessorFactory | None = None,
         observer: SearchObserver | None = None,
+        recorder: Recorder = NULL_RECORDER,
     ) -> Iterator[BatchResult]:
         """Search for translations, and yield the result of each batch, longest sentences first.
 
         Other threads continue with the next batches in the meantime. A model in training mode is
         in evaluation mode until the last batch is complete. `observer` receives the steps of all
-        batches; to observe one sentence, search for it alone.
+        batches, and `recorder` records the model (the first one of an ensemble); to observe one
+        sentence, search for it alone.
         """
         config = self.resolve_config(config)
         num_hypotheses = len(inputs) * config.searches_per_input * config.beams_per_search
@@ -202,7 +203,7 @@ class TorchEngine:
         def search_batch(indices: list[int]) -> list[list[Hypothesis]]:
             batch = [inputs[index] for index in indices]
             return search(
-                self.build_decoder([each.source_ids for each in batch], config, outputs),
+                self._build_decoder([each.source_ids for each in batch], config, outputs, recorder),
                 batch,
                 config,
                 bos=self.special_tokens.decoder_start_id,
@@ -256,48 +257,40 @@ class TorchEngine:
         targets = [[self.special_tokens.decoder_start_id, *target] for _, target in pairs]
         target_BT = pad_sequences(targets, self.pad_id).to(self.device)
         source_BS = pad_sequences(sources, self.pad_id).to(self.device)
-        recorder = self._build_recorder(self.model) if attention else None
+        recorder = self.alignment.create_recorder(self.model) if attention else None
         recorders = [recorder or NULL_RECORDER, *[NULL_RECORDER] * (len(self.models) - 1)]
         per_model = [
             _compute_target_log_probs(model, source_BS, target_BT, model_recorder)
             for model, model_recorder in zip(self.models, recorders, strict=True)
         ]
         log_probs_BT = log_mean_probability(per_model).cpu()
+        weights_RTS = self.alignment.average_heads(recorder) if recorder else None
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
             num_tokens = len(target) - 1
             weights_ES = None
-            if recorder is not None:
-                assert recorder.weights_RTS is not None
-                weights_ES = recorder.weights_RTS[row, :num_tokens, : len(source)].cpu()
+            if weights_RTS is not None:
+                weights_ES = weights_RTS[row, :num_tokens, : len(source)].cpu()
             yield TargetScores(tuple(log_probs_BT[row, :num_tokens].tolist()), weights_ES)
 
-    def build_decoder(
+    def _build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
         outputs: Sequence[LogProbabilityProjection],
+        recorder: Recorder,
     ) -> IncrementalDecoder:
-        """Return the decoder of a batch; a subclass may replace it."""
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
-        needs_attention = config.coverage_penalty > 0
+        others = len(self.models) - 1  # which use the default alignment and are not recorded
+        alignments = [self.alignment, *[AlignmentConfig()] * others]
         decoders = [
             TorchDecoder(
-                model,
-                source_BS,
-                NULL_RECORDER,
-                self._build_recorder(model) if needs_attention else None,
-                output,
+                model, source_BS, each, alignment if config.coverage_penalty > 0 else None, output
             )
-            for model, output in zip(self.models, outputs, strict=True)
+            for model, output, alignment, each in zip(
+                self.models, outputs, alignments, [recorder, *[NULL_RECORDER] * others], strict=True
+            )
         ]
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders)
-
-    def _build_recorder(self, model: Transformer) -> CrossAttentionRecorder:
-        """Return a recorder of the alignment heads; other models of an ensemble use the default."""
-        alignment = self.alignment if model is self.model else AlignmentConfig()
-        return CrossAttentionRecorder(
-            alignment.resolve_layer(len(model.decoder.layers)), alignment.heads
-        )
 
     @contextmanager
     def _evaluation_mode(self) -> Iterator[None]:

@@ -19,13 +19,7 @@ from seq2see.data.fables import FableSentencePair
 from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.engines.batching import add_special_tokens, batch_by_length, pad_sequences
 from seq2see.engines.torch_decoder import AlignmentConfig
-from seq2see.model import (
-    AttentionIntermediates,
-    AttentionListener,
-    AttentionModuleId,
-    StackName,
-    Transformer,
-)
+from seq2see.model import AttentionRecorder, Transformer
 from seq2see.text import TokenizerPair
 from seq2see.text.tokenizer import Offsets
 from seq2see.translator import align_words
@@ -137,7 +131,7 @@ class HeadAlignmentScorer:
     ) -> Tensor:
         """Return the weights of cross-attention, [L, B, H, T, S]; step t predicts token t."""
         pad_id = self._model.encoder.pad_id
-        recorder = _CrossAttentionRecorder()
+        recorder = AttentionRecorder(lambda site: site.kind == "cross")
         inputs = [[self._special_tokens.decoder_start_id, *target] for target in targets]
         self._model(pad_sequences(sources, pad_id), pad_sequences(inputs, pad_id), recorder)
         weights = recorder.weights_BHTS
@@ -188,24 +182,6 @@ def with_best_alignment_head(bundle: Bundle, fables: Sequence[FableSentencePair]
 
 def _build_scorer(bundle: Bundle) -> HeadAlignmentScorer:
     return HeadAlignmentScorer(bundle.build_model(), bundle.tokenizers, bundle.special_tokens)
-
-
-class _CrossAttentionRecorder:
-    """Stores the attention weights of all heads of cross-attention by layer."""
-
-    def __init__(self) -> None:
-        self.weights_BHTS: dict[int, Tensor] = {}
-
-    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
-        if site.kind != "cross":
-            return None
-
-        def store(record: AttentionIntermediates) -> None:
-            self.weights_BHTS[site.layer] = record.weights_BHTS
-
-        return store
-
-    def layer_listener(self, stack: StackName, layer: int) -> None: ...
 
 
 def _match_gold_words(text: str, words: Sequence[Offsets]) -> Tensor:

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from seq2see.explain.explained_model_and_recorder import ExplainedModel
+from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.interventions import (
     AblateHeads,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from seq2see import draw
 from seq2see.data.fables import ContrastivePair
-from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.explained_model_and_recorder import ExplainedModel
+from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.interventions import Intervention, list_head_ablations
 from seq2see.explain.output import render_html_heat_table, render_html_report
 from seq2see.explain.trace_format import SavedResult, TraceBaseModel
@@ -60,11 +59,10 @@ def compute_contrastive_log_prob_differences(
     Raises:
         InputError: If the two translations of a pair are equal.
     """
-    engine = TorchEngine(explained.model, explained.special_tokens)
     sources = [explained.encode_source(pair.source) for pair in pairs]
-    correct = encode_targets_with_eos(explained, [pair.correct for pair in pairs])
-    wrong = encode_targets_with_eos(explained, [pair.wrong for pair in pairs])
-    scores = engine.score_targets(
+    correct = explained.encode_targets([pair.correct for pair in pairs])
+    wrong = explained.encode_targets([pair.wrong for pair in pairs])
+    scores = explained.engine.score_targets(
         [*zip(sources, correct, strict=True), *zip(sources, wrong, strict=True)]
     )
     differences = []
@@ -114,12 +112,6 @@ def ablate_heads_on_contrastive_pair(
             )
         )
     return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
-
-
-def encode_targets_with_eos(explained: ExplainedModel, texts: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of translations, each with the end token."""
-    ids = explained.tokenizers.target.encode_batch(list(texts))
-    return [[*sentence, explained.special_tokens.target_eos_id] for sentence in ids]
 
 
 def find_first_difference(correct: Sequence[int], wrong: Sequence[int]) -> int:
@@ -240,13 +232,8 @@ def compute_bleu_with_interventions(
     interventions: Sequence[Intervention],
 ) -> MetricScore:
     """Return the BLEU score of a model with interventions; without any, with plain attention."""
-    engine = TorchEngine(
-        explained.with_interventions(interventions).model,
-        explained.special_tokens,
-        explained.alignment,
-        explained.stop_rule,
-    )
-    translator = Translator(engine, explained.tokenizers, explained.languages, explained.max_length)
+    engine = explained.with_interventions(interventions).engine
+    translator = Translator(engine, explained.tokenizers, explained.languages, explained.max_tokens)
     translations = translator.translate(list(sources), TranslationOptions(search=search))
     texts = [translation.text for translation in translations]
     return compute_metric_score(texts, list(references), "bleu", language=explained.languages[1])

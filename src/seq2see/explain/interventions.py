@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.errors import ConfigError, Problem
 from seq2see.model import AttentionModuleId, StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 
@@ -140,30 +140,14 @@ def list_head_ablations(model: Transformer) -> list[AblateHeads]:
 def find_ablated_heads_of_module(
     site: AttentionModuleId, interventions: Iterable[Intervention], num_heads: int
 ) -> tuple[int, ...]:
-    """Return the ablated heads of an attention module."""
-    ablations = [
-        each
-        for each in interventions
-        if isinstance(each, AblateHeads) and changes_attention_module(each, site)
-    ]
-    return tuple(
-        sorted({head for each in ablations for head in find_changed_heads(each, num_heads)})
-    )
-
-
-def check_masked_key_indices(interventions: Iterable[Intervention], num_source_tokens: int) -> None:
-    """Raise InputError if a masked key is beyond the end of the source.
-
-    Keys of the decoder's self-attention are not checked: the length of the target is unknown.
-    """
+    """Return the ablated heads of an attention module; all, if its sublayer is ablated."""
+    ablated: set[int] = set()
     for each in interventions:
-        if not isinstance(each, MaskKeys) or (each.stack, each.attention) == ("decoder", "self"):
-            continue
-        if max(each.keys) >= num_source_tokens:
-            raise InputError(
-                f"`keys` must be below {num_source_tokens}, the number of tokens of the sentence, "
-                f"but has {max(each.keys)} instead"
-            )
+        if isinstance(each, AblateHeads) and changes_attention_module(each, site):
+            ablated.update(find_changed_heads(each, num_heads))
+        if isinstance(each, AblateSublayer) and (each.stack, each.layer, each.sublayer) == site:
+            ablated.update(range(num_heads))
+    return tuple(sorted(ablated))
 
 
 def has_score_scaling_intervention(
@@ -188,7 +172,7 @@ def changes_attention_module(
 ) -> bool:
     """Return whether an intervention changes this attention module."""
     layer = site.layer if intervention.layer is None else intervention.layer
-    return AttentionModuleId(intervention.stack, layer, intervention.attention) == site
+    return (intervention.stack, layer, intervention.attention) == site
 
 
 def find_changed_heads(
@@ -198,27 +182,48 @@ def find_changed_heads(
     return range(num_heads) if intervention.heads is None else intervention.heads
 
 
-def check_interventions(model: Transformer, interventions: Iterable[Intervention]) -> None:
-    """Raise InputError if the model does not have a layer, head or sublayer of an intervention."""
-    num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
+def find_intervention_problems(
+    model: Transformer, interventions: Sequence[Intervention], num_source_tokens: int | None = None
+) -> Iterator[Problem]:
+    """Yield a problem if the model or the source does not have what an intervention changes.
+
+    The fields start with the index of the intervention: `interventions.0.layer`. Keys of the
+    decoder's self-attention are not checked: the length of the target is unknown.
+    """
+    for index, each in enumerate(interventions):
+        for problem in _find_problems(model, each, num_source_tokens):
+            yield problem.with_prefix(f"interventions.{index}")
+
+
+def _find_problems(
+    model: Transformer, intervention: Intervention, num_source_tokens: int | None
+) -> Iterator[Problem]:
+    if isinstance(intervention, ForceContinuation):
+        return
+    stack = intervention.stack
+    num_layers = len(getattr(model, stack).layers)
     num_heads = next(module.heads for _, module in named_attention_modules(model))
-    for each in interventions:
-        if isinstance(each, ForceContinuation):
-            continue
-        layer, last_layer = getattr(each, "layer", None), num_layers[each.stack] - 1
-        if layer is not None and layer > last_layer:
-            raise InputError(
-                f"`layer` must be from 0 to {last_layer} in the {each.stack}, "
-                f"but is {layer} instead"
-            )
-        max_head = max(getattr(each, "heads", None) or (0,))
-        if max_head >= num_heads:
-            raise InputError(
-                f"`heads` must be from 0 to {num_heads - 1}, but has {max_head} instead"
-            )
-        sublayer = getattr(each, "attention", None) or getattr(each, "sublayer", None)
-        if each.stack == "encoder" and sublayer == "cross":
-            raise InputError("`cross` must be in the decoder: the encoder has self-attention only")
+    layer = getattr(intervention, "layer", None)
+    if layer is not None and layer >= num_layers:
+        yield Problem(
+            "layer", f"must be from 0 to {num_layers - 1} in the {stack}, but is {layer} instead"
+        )
+    max_head = max(getattr(intervention, "heads", None) or (0,))
+    if max_head >= num_heads:
+        yield Problem("heads", f"must be from 0 to {num_heads - 1}, but has {max_head} instead")
+    for field in ("attention", "sublayer"):
+        if stack == "encoder" and getattr(intervention, field, None) == "cross":
+            yield Problem(field, "must be self in the encoder, but is cross instead")
+    if not isinstance(intervention, MaskKeys) or num_source_tokens is None:
+        return
+    max_key = max(intervention.keys)
+    is_source = (stack, intervention.attention) != ("decoder", "self")
+    if is_source and max_key >= num_source_tokens:
+        yield Problem(
+            "keys",
+            f"must be below {num_source_tokens}, the number of tokens of the sentence, "
+            f"but has {max_key} instead",
+        )
 
 
 _ADDRESS = re.compile(

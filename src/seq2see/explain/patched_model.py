@@ -6,14 +6,17 @@ cache as the original does and can be used wherever a `Transformer` is accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from seq2see.errors import ConfigError
 from seq2see.explain.interventions import (
     AblateLayer,
     AblatePositions,
@@ -23,9 +26,9 @@ from seq2see.explain.interventions import (
     ScaleAttentionScores,
     ShiftPositions,
     changes_attention_module,
-    check_interventions,
     find_ablated_heads_of_module,
     find_changed_heads,
+    find_intervention_problems,
     named_attention_modules,
 )
 from seq2see.model import RelativeAttention, Transformer
@@ -39,7 +42,7 @@ from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, H heads, T queries, S keys, N tokens of a flat batch, M features of the model
 
-ModuleEdit = Callable[[nn.Module], nn.Module]
+ModuleEdit = Callable[[Any], nn.Module]
 """Takes a module and returns its replacement."""
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -56,17 +59,23 @@ def copy_model_with_interventions(
     `copy_model_with_interventions(model, [])` is the baseline for interventions, bit for bit.
 
     Raises:
-        InputError: If the model does not have a layer or head of an intervention.
+        ConfigError: If the model does not have a layer or head of an intervention.
     """
-    check_interventions(model, interventions)
+    if problems := list(find_intervention_problems(model, interventions)):
+        raise ConfigError(*problems)
     edits: dict[str, ModuleEdit] = {}
     for name, module in named_attention_modules(model):
         patches = _collect_head_patches(module, interventions)
-        edits[f"{name}.attention"] = _attention_edit(module.heads, patches)
-    for intervention in interventions:
-        if intervention.kind in _EDIT_BUILDERS:
-            edits |= _EDIT_BUILDERS[intervention.kind](model, intervention)
+        edits[f"{name}.attention"] = partial(
+            AttentionWithChangedHeads, heads=module.heads, patches=patches
+        )
+    for name, edit in chain.from_iterable(_list_edits(model, each) for each in interventions):
+        edits[name] = _compose(edits[name], edit) if name in edits else edit
     return copy_with_replaced_modules(model, edits)
+
+
+def _compose(first: ModuleEdit, second: ModuleEdit) -> ModuleEdit:
+    return lambda module: second(first(module))
 
 
 def copy_with_replaced_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
@@ -168,9 +177,9 @@ class SkippedEncoderLayer(nn.Module):
 class SkippedDecoderLayer(nn.Module):
     """A decoder layer that returns its input and does not extend its cache."""
 
-    def __init__(self, inner: DecoderLayer) -> None:
+    def __init__(self, inner: DecoderLayer | SkippedDecoderLayer) -> None:
         super().__init__()
-        self.init_cache = inner.init_cache
+        self.init_cache: Callable[..., LayerCache] = inner.init_cache
 
     def forward(
         self,
@@ -247,63 +256,33 @@ def _collect_head_patches(
     return HeadChanges(ablated, scales, masked)
 
 
-def _attention_edit(heads: int, patches: HeadChanges) -> ModuleEdit:
-    def patch(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, AttentionFunction)
-        return AttentionWithChangedHeads(inner, heads, patches)
+def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[tuple[str, ModuleEdit]]:
+    """Yield the names of the modules that an intervention replaces, and their replacements.
 
-    return patch
-
-
-def _skip_layer(model: Transformer, ablation: AblateLayer) -> dict[str, ModuleEdit]:  # noqa: ARG001
-    def skip(inner: nn.Module) -> nn.Module:
-        if isinstance(inner, DecoderLayer):
-            return SkippedDecoderLayer(inner)
-        return SkippedEncoderLayer()
-
-    return {f"{ablation.stack}.layers.{ablation.layer}": skip}
-
-
-def _ablate_sublayer(
-    model: Transformer,  # noqa: ARG001
-    ablation: AblateSublayer,
-) -> dict[str, ModuleEdit]:
-    def ablate(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, Residual)
-        return AblatedResidual(inner)
-
-    residual = f"{_SUBLAYERS[ablation.sublayer]}_residual"
-    return {f"{ablation.stack}.layers.{ablation.layer}.{residual}": ablate}
+    Changes of heads are not included; see `_collect_head_patches`.
+    """
+    match intervention:
+        case AblateLayer(stack=stack, layer=layer):
+            yield f"{stack}.layers.{layer}", _skip_layer
+        case AblateSublayer(stack=stack, layer=layer, sublayer=sublayer):
+            yield f"{stack}.layers.{layer}.{_SUBLAYERS[sublayer]}_residual", AblatedResidual
+        case ShiftPositions(stack=stack, offset=offset):
+            yield (
+                f"{stack}.embeddings.positions",
+                partial(ShiftedPositionalEncoding, shift=offset),
+            )
+        case AblatePositions(stack=stack):
+            yield f"{stack}.embeddings.positions", lambda _: BasePositionalEncoding()
+            for name, module in named_attention_modules(model):
+                is_relative = isinstance(module.attention, RelativeAttention)
+                if module.site.stack == stack and is_relative:
+                    yield (
+                        f"{name}.attention.distances",
+                        lambda _: AblatedRelativePositionEmbeddings(),
+                    )
 
 
-def _ablate_positions(model: Transformer, ablation: AblatePositions) -> dict[str, ModuleEdit]:
-    def remove_absolute(_: nn.Module) -> nn.Module:
-        return BasePositionalEncoding()
-
-    def remove_relative(_: nn.Module) -> nn.Module:
-        return AblatedRelativePositionEmbeddings()
-
-    edits: dict[str, ModuleEdit] = {f"{ablation.stack}.embeddings.positions": remove_absolute}
-    for name, module in named_attention_modules(model):
-        if module.site.stack == ablation.stack and isinstance(module.attention, RelativeAttention):
-            edits[f"{name}.attention.distances"] = remove_relative
-    return edits
-
-
-def _shift_positions(
-    model: Transformer,  # noqa: ARG001
-    shift: ShiftPositions,
-) -> dict[str, ModuleEdit]:
-    def shift_module(inner: nn.Module) -> nn.Module:
-        assert isinstance(inner, BasePositionalEncoding)
-        return ShiftedPositionalEncoding(inner, shift.offset)
-
-    return {f"{shift.stack}.embeddings.positions": shift_module}
-
-
-_EDIT_BUILDERS: dict[str, Callable[..., dict[str, ModuleEdit]]] = {
-    "ablate_layer": _skip_layer,
-    "ablate_sublayer": _ablate_sublayer,
-    "ablate_positions": _ablate_positions,
-    "shift_positions": _shift_positions,
-}
+def _skip_layer(inner: nn.Module) -> nn.Module:
+    if isinstance(inner, DecoderLayer | SkippedDecoderLayer):
+        return SkippedDecoderLayer(inner)
+    return SkippedEncoderLayer()

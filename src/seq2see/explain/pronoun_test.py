@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,20 +20,18 @@ from seq2see import draw
 from seq2see.data import fables
 from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases import WORD_PATTERN
-from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.explained_model_and_recorder import ExplainedModel
+from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import (
     HeadAblationResult,
     ablate_heads_on_contrastive_pair,
     compute_contrastive_log_prob_differences,
-    encode_targets_with_eos,
     find_first_difference,
 )
 from seq2see.explain.output import render_html_heat_table, render_html_report, render_html_table
 from seq2see.explain.trace_format import SavedResult, TraceBaseModel
-from seq2see.explain.word_grouping_and_word_alternatives import build_source_sentence
-from seq2see.model import AttentionIntermediates, AttentionModuleId, StackName
+from seq2see.explain.words import build_source_sentence
+from seq2see.model import AttentionRecorder
 from seq2see.text.tokenizer import find_offsets_in_original_text
 
 # B sentences, H heads, T queries, S source tokens
@@ -260,16 +257,13 @@ def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounC
     assert fable.pronoun
     assert fable.pronoun.contrastive_pair
     pair = fable.pronoun.contrastive_pair
-    correct, wrong = encode_targets_with_eos(explained, [pair.correct, pair.wrong])
+    correct, wrong = explained.encode_targets([pair.correct, pair.wrong])
     step = find_first_difference(correct, wrong)
     source = explained.encode_source(fable.source)
-    engine = TorchEngine(explained.with_interventions([]).model, explained.special_tokens)
+    engine = explained.with_interventions([]).engine
     correct_scores, wrong_scores = engine.score_targets([(source, correct), (source, wrong)])
     results = ablate_heads_on_contrastive_pair(explained, pair)
-    tokenizer = explained.tokenizers.source
-    sentence = build_source_sentence(
-        fable.source, source, explained.special_tokens, tokenizer, explained.languages[0]
-    )
+    sentence = build_source_sentence(explained, fable.source, source)
     return PronounCaseResult(
         source=fable.source,
         tokens=tuple(token.text for token in sentence.tokens),
@@ -283,21 +277,6 @@ def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounC
     )
 
 
-class _EncoderAttentionRecorder:
-    """Records the attention weights of all encoder layers."""
-
-    def __init__(self) -> None:
-        self.weights_HTS: dict[int, Tensor] = {}
-
-    def attention_listener(self, site: AttentionModuleId) -> Any:
-        def record_weights(record: AttentionIntermediates) -> None:
-            self.weights_HTS[site.layer] = record.weights_BHTS[0]
-
-        return record_weights
-
-    def layer_listener(self, stack: StackName, layer: int) -> None: ...
-
-
 @torch.inference_mode()
 def _record_pronoun_attention(
     explained: ExplainedModel, fable: FableSentencePair
@@ -305,10 +284,12 @@ def _record_pronoun_attention(
     """Return the attention from "it" in each encoder layer, mean over its tokens, [H, S]."""
     assert fable.pronoun
     ids = explained.encode_source(fable.source)
-    recorder = _EncoderAttentionRecorder()
+    recorder = AttentionRecorder(lambda site: site.stack == "encoder")
     explained.model.encode(explained.build_source_BS(ids), recorder)
     tokens = _find_tokens(explained, fable.source, ids, fable.pronoun.source_index)
-    return {layer: weights[:, tokens].mean(1) for layer, weights in recorder.weights_HTS.items()}
+    return {
+        site.layer: weights[0][:, tokens].mean(1) for site, weights in recorder.weights_BHTS.items()
+    }
 
 
 def _list_pronoun_attention(

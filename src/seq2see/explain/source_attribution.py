@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2see.errors import InputError
-from seq2see.explain.explained_model_and_recorder import ExplainedModel
+from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
     AttributionMethod,
@@ -74,7 +74,8 @@ def compute_attention_rollout(trace: Trace) -> FloatArray:
     """Return the attention rollout to the source tokens (Abnar and Zuidema, 2020), [T, S].
 
     Each sublayer passes on half of its input by the residual connection, and half of the mean
-    output of its heads. The rows sum to less than 1: the rest belongs to target tokens.
+    output of its heads that are not ablated. The rows sum to less than 1: the rest belongs to
+    target tokens.
 
     Raises:
         InputError: If the model has Linformer attention.
@@ -97,10 +98,11 @@ def compute_attention_rollout(trace: Trace) -> FloatArray:
 def _roll_out(
     residual: DoubleArray, attention_map: AttentionModuleTrace | None, values: DoubleArray
 ) -> DoubleArray:
-    """Return the rollout after one sublayer, or the residual if the layer is ablated."""
-    if attention_map is None:
+    """Return the rollout after one sublayer, or the residual if it is ablated."""
+    mean_weights = attention_map.mean_weights() if attention_map else None
+    if mean_weights is None:
         return residual
-    attended = attention_map.weights.mean(0).astype(np.float64) @ values
+    attended = mean_weights.astype(np.float64) @ values
     result: DoubleArray = (residual + attended) / 2
     return result
 
@@ -121,7 +123,7 @@ class SourceAttributor:
         self.model = explained.model
         self.source = trace.source
         with torch.inference_mode(False):  # inference tensors have no gradients
-            device = explained.device
+            device = explained.engine.device
             target = [token.id for token in trace.target.tokens]
             decoder_input = [trace.start_token.id, *target[:-1]]
             self.source_1S = torch.tensor([[t.id for t in trace.source.tokens]], device=device)
@@ -206,7 +208,12 @@ class SourceAttributor:
         x_BSM = x_BSM.detach().requires_grad_()
         # The rows of the batch are independent, so the gradient of their sum is that of each row.
         sums_T = self.compute_log_probs(self._encode(x_BSM)).sum(0)
-        return [torch.autograd.grad(one, x_BSM, retain_graph=True)[0] for one in sums_T.unbind()]
+        if not sums_T.requires_grad:  # all decoder layers are ablated: the source has no effect
+            return [torch.zeros_like(x_BSM)] * len(sums_T)
+        return [
+            torch.autograd.grad(one, x_BSM, retain_graph=True, materialize_grads=True)[0]
+            for one in sums_T.unbind()
+        ]
 
     def _integrate(
         self, baseline: Tensor, tokens: Tensor, ranges: Sequence[tuple[float, float]]

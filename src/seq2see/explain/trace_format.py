@@ -27,8 +27,7 @@ from seq2see.explain.output import save_cross_attention_figure, save_in_format_o
 from seq2see.search import SearchConfig
 from seq2see.web import build_single_page
 
-# T target tokens (steps), S source tokens, H heads, D features per head, M features of the model,
-# W source words, R rows of the beam: one per hypothesis and step
+# T target tokens (steps), S source tokens, H heads, D features per head, W source words
 
 _DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
 
@@ -201,16 +200,6 @@ class BeamNode(TraceBaseModel):
     rank: int
     """Rank among the candidates of its step, 0 for the best."""
     status: NodeStatus
-    attention_row: int
-    """Row of `BeamTree.mean_attention` at the step that chose this token."""
-
-
-class BeamLayerAttention(TraceBaseModel):
-    """Cross-attention of every hypothesis in one layer."""
-
-    layer: int
-    weights: JsonTensor
-    """[R, H, S]"""
 
 
 class BeamTree(TraceBaseModel):
@@ -219,10 +208,6 @@ class BeamTree(TraceBaseModel):
     nodes: tuple[BeamNode, ...]
     best_path: tuple[int, ...]
     """Ids of the nodes of the translation, from its first token to its last."""
-    mean_attention: JsonTensor
-    """[R, S]: cross-attention of each hypothesis, mean over heads and layers."""
-    layer_attention: tuple[BeamLayerAttention, ...]
-    """The same for each head, for detailed layers."""
 
 
 class HeadSummary(TraceBaseModel):
@@ -272,6 +257,14 @@ class AttentionModuleTrace(TraceBaseModel):
         """Address of the module, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.kind}"
 
+    def mean_weights(self) -> NDArray[np.float32] | None:
+        """Return the mean over the heads that are not ablated, or None if all are."""
+        heads = [head for head in range(len(self.weights)) if head not in self.ablated_heads]
+        if not heads:
+            return None
+        mean: NDArray[np.float32] = self.weights[heads].mean(0)
+        return mean
+
 
 class LayerOutput(TraceBaseModel):
     """Output of a layer."""
@@ -280,8 +273,6 @@ class LayerOutput(TraceBaseModel):
     layer: int
     norms: JsonTensor
     """[tokens]: Euclidean norm of each token's vector."""
-    states: JsonTensor | None = None
-    """[tokens, M], for detailed layers."""
 
 
 class LayerLogitLens(TraceBaseModel):
@@ -439,10 +430,16 @@ class Trace(SavedResult):
         )
 
     def mean_cross_attention(self) -> NDArray[np.float32]:
-        """Return the cross-attention weights, mean over heads and layers, [T, S]."""
-        maps = [each.weights for each in self.attention if each.kind == "cross"]
-        mean: NDArray[np.float32] = np.mean([weights.mean(0) for weights in maps], axis=0)
-        return mean
+        """Return the cross-attention weights, mean over heads and layers, [T, S].
+
+        Ablated heads do not count; without any other heads the weights are zero.
+        """
+        means = [each.mean_weights() for each in self.attention if each.kind == "cross"]
+        used = [mean for mean in means if mean is not None]
+        if not used:
+            return np.zeros((len(self.steps), len(self.source.tokens)), np.float32)
+        result: NDArray[np.float32] = np.mean(used, axis=0)
+        return result
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""

@@ -71,3 +71,36 @@ class NullRecorder:
 
 
 NULL_RECORDER = NullRecorder()
+
+
+class AttentionRecorder:
+    """Keeps the attention weights of the last call of each selected module.
+
+    Args:
+        is_selected: Returns whether a module is recorded.
+        inner: A recorder that receives everything as well.
+    """
+
+    def __init__(
+        self, is_selected: Callable[[AttentionModuleId], bool], inner: Recorder = NULL_RECORDER
+    ) -> None:
+        self._is_selected = is_selected
+        self._inner = inner
+        self.weights_BHTS: dict[AttentionModuleId, Tensor] = {}
+
+    def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
+        """Return the listener of a selected module, or else the listener of `inner`."""
+        inner_listener = self._inner.attention_listener(site)
+        if not self._is_selected(site):
+            return inner_listener
+
+        def store(record: AttentionIntermediates) -> None:
+            self.weights_BHTS[site] = record.weights_BHTS
+            if inner_listener:
+                inner_listener(record)
+
+        return store
+
+    def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
+        """Return the listener of `inner`."""
+        return self._inner.layer_listener(stack, layer)

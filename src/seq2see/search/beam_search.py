@@ -131,6 +131,8 @@ class BeamSearch:
         """Extend the hypotheses by one token and return those that are still live."""
         output = decoder.step(beam.tokens_BKT[:, :, -1])
         beam = beam.append_attention(output.attention_BKS)
+        # The selection changes the log-probabilities of suppressed tokens.
+        log_probs_BKV = output.log_probs_BKV.clone() if self.observer else output.log_probs_BKV
         candidates = self.select_candidates(beam, output.log_probs_BKV)
         beam_size = self.config.beams_per_search
         update = separate_finished_and_surviving(
@@ -146,7 +148,10 @@ class BeamSearch:
         if self.observer:
             is_alive_BK = beam_scores_BK > -torch.inf
             statuses = compute_candidate_statuses_and_beams(candidates, update, is_alive_BK)
-            self.observer.step(StepRecord(beam, candidates, scores_BC, *statuses, active_rows_B))
+            record = StepRecord(
+                beam, log_probs_BKV, candidates, scores_BC, *statuses, active_rows_B
+            )
+            self.observer.step(record)
         has_finished_B = beam.has_finished_B | update.finished_BC.any(1)
         chosen = candidates.take(update.survivor_indices_BK)
         new_beam = beam.advance(chosen, beam_scores_BK, has_finished_B)

@@ -38,6 +38,8 @@ class StepRecord:
 
     beam: Beam
     """The hypotheses before the step."""
+    log_probs_BKV: Tensor
+    """Log-probabilities of the model for the next token of each hypothesis."""
     candidates: Candidates
     scores_BC: Tensor
     """The score of each candidate if it ended in this step."""

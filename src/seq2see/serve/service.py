@@ -12,8 +12,9 @@ from typing import TypeVar, cast
 from seq2see.data.fables import ContrastivePair
 from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
+from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
-from seq2see.explain.tracing import explain, wrap_model_for_explaining
+from seq2see.explain.tracing import explain
 from seq2see.search import SearchConfig
 from seq2see.serve.authentication import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
@@ -258,7 +259,7 @@ class Service:
             context,
             _compute_trace_cost(model, request.text),
             lambda: ablate_heads_on_contrastive_pair(
-                wrap_model_for_explaining(model.torch_translator, request.text),
+                ExplainedModel.from_translator(model.torch_translator),
                 pair,
                 request.interventions,
                 context.raise_if_canceled,

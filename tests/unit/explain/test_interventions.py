@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import (
     AblateHeads,
@@ -32,6 +33,7 @@ from seq2see.explain import (
     trace_translation,
 )
 from seq2see.explain.head_ablation import measure_head_importance
+from seq2see.explain.source_attribution import compute_attention_rollout
 from seq2see.explain.tracing import tag_word_changes
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
@@ -221,27 +223,57 @@ def test_shifted_positions_equal_shifted_position_table() -> None:
     )
 
 
+def test_interventions_on_the_same_module_are_combined() -> None:
+    net = model()
+    shifts = [ShiftPositions(stack="encoder", offset=offset) for offset in (2, 3)]
+    sum_of_both = ShiftPositions(stack="encoder", offset=5)
+    assert torch.equal(
+        logits(copy_model_with_interventions(net, shifts)),
+        logits(copy_model_with_interventions(net, [sum_of_both])),
+    )
+    ablation = AblatePositions(stack="encoder")
+    without = logits(copy_model_with_interventions(net, [ablation]))
+    for both in ([ablation, sum_of_both], [sum_of_both, ablation]):
+        assert torch.equal(logits(copy_model_with_interventions(net, both)), without)
+    layer = AblateLayer(stack="decoder", layer=1)
+    assert torch.equal(
+        logits(copy_model_with_interventions(net, [layer, layer])),
+        logits(copy_model_with_interventions(net, [layer])),
+    )
+
+
 @pytest.mark.parametrize(
     ("intervention", "problem"),
     [
         (
             AblateLayer(stack="encoder", layer=2),
-            "`layer` must be from 0 to 1 in the encoder, but is 2",
+            "`interventions.0.layer` must be from 0 to 1 in the encoder, but is 2",
         ),
         (
             AblateHeads(stack="decoder", layer=0, attention="self", heads=(5,)),
-            "`heads` must be from",
+            "`interventions.0.heads` must be from",
         ),
         (
             ScaleAttentionScores(stack="encoder", layer=0, attention="cross", factor=1.0),
-            "must be in the decoder",
+            "`interventions.0.attention` must be self in the encoder",
         ),
-        (AblateSublayer(stack="encoder", layer=0, sublayer="cross"), "must be in the decoder"),
+        (
+            AblateSublayer(stack="encoder", layer=0, sublayer="cross"),
+            "`interventions.0.sublayer` must be self in the encoder",
+        ),
     ],
 )
 def test_missing_layers_and_heads_are_rejected(intervention: Any, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
+    with pytest.raises(ConfigError, match=problem):
         copy_model_with_interventions(model(), [intervention])
+
+
+def test_problems_of_all_interventions_are_reported() -> None:
+    layers = [AblateLayer(stack="encoder", layer=layer) for layer in (7, 1, 8)]
+    with pytest.raises(ConfigError) as caught:
+        copy_model_with_interventions(model(), layers)
+    fields = [problem.field for problem in caught.value.problems]
+    assert fields == ["interventions.0.layer", "interventions.2.layer"]
 
 
 def test_each_head_is_listed_once() -> None:
@@ -269,7 +301,7 @@ def explained_model(**settings: Any) -> ExplainedModel:
     with torch.no_grad():  # larger weights make attention less uniform than at initialization
         for weight in model.parameters():
             weight.mul_(2.0)
-    return ExplainedModel(model.eval(), tokenizers(), ("en", "fr"))
+    return ExplainedModel(TorchEngine(model.eval()), tokenizers(), ("en", "fr"))
 
 
 def trace_with(*interventions: Intervention, search: SearchConfig = SHORT) -> Trace:
@@ -330,6 +362,45 @@ def test_trace_contains_effect_of_interventions() -> None:
     assert Trace.from_json(trace.to_json()).interventions == (ablation,)
 
 
+@pytest.mark.parametrize(
+    "ablation",
+    [
+        AblateHeads(stack="decoder", layer=1, attention="cross", heads=(0,)),
+        AblateSublayer(stack="decoder", layer=1, sublayer="cross"),
+    ],
+    ids=["head", "sublayer"],
+)
+def test_ablated_heads_do_not_count_in_attention_attributions(ablation: Any) -> None:
+    trace = trace_with(ablation)
+    maps = [trace.attention_map("decoder", layer, "cross") for layer in (0, 1)]
+    if isinstance(ablation, AblateHeads):
+        expected = (maps[0].weights.mean(0) + maps[1].weights[1]) / 2
+    else:
+        assert maps[1].ablated_heads == (0, 1)
+        expected = maps[0].weights.mean(0)
+    np.testing.assert_allclose(trace.mean_cross_attention(), expected, rtol=1e-6)
+
+
+def test_rollout_skips_ablated_sublayers() -> None:
+    layers = (0, 1)
+    ablations = [AblateSublayer(stack="encoder", layer=i, sublayer="self") for i in layers]
+    ablations += [AblateSublayer(stack="decoder", layer=1, sublayer="cross")]
+    trace = trace_with(*ablations)
+    own = [trace.attention_map("decoder", i, "self").weights.mean(0) for i in layers]
+    cross = trace.attention_map("decoder", 0, "cross").weights.mean(0)
+    expected = (cross / 2 + own[1] @ cross / 2) / 2
+    np.testing.assert_allclose(compute_attention_rollout(trace), expected, atol=1e-6)
+
+
+def test_attributions_are_zero_without_decoder_layers() -> None:
+    ablations = [AblateLayer(stack="decoder", layer=layer) for layer in (0, 1)]
+    methods = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
+    options = TraceOptions(attributions=methods)
+    trace = trace_translation(explained_model(), SENTENCE, None, SHORT, ablations, options)
+    for attribution in trace.attributions:
+        assert not attribution.word_scores.any(), attribution.method
+
+
 def test_scale_zero_gives_uniform_weights() -> None:
     trace = trace_with(
         ScaleAttentionScores(stack="decoder", layer=1, attention="cross", heads=(1,), factor=0.0)
@@ -361,7 +432,7 @@ def test_forced_word_follows_the_prefix_words() -> None:
     words = [word.text for word in trace.target.words]
     assert words[:2] == [word.text for word in plain.target.words[:2]]
     assert words[2].startswith("chat")
-    with pytest.raises(InputError, match="`num_prefix_words` must be at most"):
+    with pytest.raises(ConfigError, match="num_prefix_words` must be at most"):
         trace_with(ForceContinuation(num_prefix_words=999, text="chat"))
     with pytest.raises(InputError, match="only one continuation"):
         trace_with(
@@ -385,7 +456,7 @@ def test_target_and_forced_continuation_are_rejected() -> None:
 def test_masked_keys_beyond_the_source_are_rejected(stack: Any, attention: Any) -> None:
     count = len(trace_with().source.tokens)
     trace_with(MaskKeys(stack=stack, attention=attention, keys=(count - 1,)))
-    with pytest.raises(InputError, match=f"`keys` must be below {count}"):
+    with pytest.raises(ConfigError, match=f"keys` must be below {count}"):
         trace_with(MaskKeys(stack=stack, attention=attention, keys=(count,)))
     trace_with(
         MaskKeys(stack="decoder", attention="self", keys=(400,))

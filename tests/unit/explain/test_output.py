@@ -15,10 +15,13 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import seq2see
 from seq2see import draw
 from seq2see.bundle import Bundle
 from seq2see.cli import app
 from seq2see.data import fables
+from seq2see.engines.torch_decoder import AlignmentConfig
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.explain import (
     ExplainedModel,
@@ -41,8 +44,10 @@ from seq2see.explain.pronoun_test import (
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import Translator
 
 LINES = ["the cat sleeps .", "a dog runs </script> <b>", "我 喜欢 猫 。", "le chat dort ."]
+LONG_LINE = "The cat sleeps . A dog runs . The cat runs . A dog sleeps ."
 SHORT = SearchConfig(beam_size=2, length=LengthConfig(max_ratio=1.0, max_extra=2))
 
 
@@ -58,7 +63,7 @@ def explained_model(languages: tuple[str, str] = ("en", "zh")) -> ExplainedModel
     sizes = {"d_model": 8, "d_ff": 8, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     torch.manual_seed(3)
     model = Transformer.from_config(ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes))
-    return ExplainedModel(model.eval(), tokenizers, languages)
+    return ExplainedModel(TorchEngine(model.eval()), tokenizers, languages)
 
 
 @cache
@@ -261,9 +266,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encoder_layers=2,
         decoder_layers=2,
     )
-    Bundle(config, explained.tokenizers, explained.languages, explained.model.state_dict()).save(
-        path
-    )
+    weights = explained.model.state_dict()
+    Bundle(config, explained.tokenizers, explained.languages, weights, max_length=24).save(path)
     return path
 
 
@@ -285,6 +289,29 @@ def test_explain_command(directory: Path, tmp_path: Path) -> None:
     trace = Trace.from_json(CliRunner().invoke(app, ["explain", str(directory), *more]).stdout)
     assert trace.is_forced
     assert trace.translation.text == "le chat dort ."
+
+
+def test_head_importance_splits_long_lines_as_the_translator(
+    directory: Path, tmp_path: Path
+) -> None:
+    translator = seq2see.load(directory)
+    assert translator.max_tokens < len(translator.tokenizers.source.encode(LONG_LINE))
+    reference = translator.translate(LONG_LINE, beam_size=1).text
+    (tmp_path / "a.tsv").write_text(f"{LONG_LINE}\t{reference}\n", "utf-8")
+    arguments = ["--head-importance", str(tmp_path / "a.tsv"), "--json"]
+    done = CliRunner().invoke(app, ["explain", str(directory), *arguments])
+    assert json.loads(done.stdout)["baseline_bleu"] == pytest.approx(100)
+
+
+def test_model_keeps_the_settings_of_its_translator() -> None:
+    source = explained_model()
+    alignment = AlignmentConfig(layer=0, heads=(1,))
+    engine = TorchEngine(source.model, alignment=alignment, stop_rule="beam_full")
+    translator = Translator(engine, source.tokenizers, source.languages, max_tokens=7)
+    explained = ExplainedModel.from_translator(translator).with_interventions([])
+    assert explained.engine.alignment == alignment
+    assert explained.engine.stop_rule == "beam_full"
+    assert explained.max_tokens == 7
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace, TraceOptions, trace_translation
 from seq2see.explain.source_attribution import (
@@ -43,7 +44,7 @@ def explained_model(**settings: Any) -> ExplainedModel:
     torch.manual_seed(5)
     table = {"vocab_size": tokenizers().source.vocab_size, **sizes, **settings}
     model = Transformer.from_config(ModelConfig(**table)).eval()
-    return ExplainedModel(model, tokenizers(), ("en", "fr"))
+    return ExplainedModel(TorchEngine(model), tokenizers(), ("en", "fr"))
 
 
 @cache
@@ -100,7 +101,7 @@ def test_integrated_gradients_sum_to_log_prob_change() -> None:
 def test_gradient_x_input_equals_numerical_derivative() -> None:
     """The sum over tokens is the derivative along the token embeddings."""
     explained = explained_model()
-    explained = ExplainedModel(explained.model.double(), explained.tokenizers, explained.languages)
+    explained = explained.with_model(explained.model.double())
     trace = trace_translation(
         explained, TEXT, "le chat dort .", options=TraceOptions(attributions=("gradient_x_input",))
     )

@@ -17,7 +17,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace, TraceOptions, explain, trace_translation
 from seq2see.explain.trace_builder import summarize_heads
-from seq2see.explain.word_grouping_and_word_alternatives import mark_word_starts
+from seq2see.explain.words import mark_word_starts
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
@@ -53,7 +53,7 @@ def explained_model(variant: str = "paper", **settings: Any) -> ExplainedModel:
     with torch.no_grad():  # larger weights make attention less uniform than at initialization
         for weight in model.parameters():
             weight.mul_(2.0)
-    return ExplainedModel(model.eval(), tokenizers(), ("en", "fr"))
+    return ExplainedModel(TorchEngine(model.eval()), tokenizers(), ("en", "fr"))
 
 
 @cache
@@ -85,7 +85,6 @@ def test_weights_sum_to_one_and_masked_weights_are_zero(variant: str) -> None:
         if each.mask is not None:
             masked = np.broadcast_to(each.mask, each.weights.shape).astype(bool)
             assert (each.weights[masked] == 0).all()
-    np.testing.assert_allclose(trace.beam.mean_attention.sum(-1), 1, atol=1e-5)
 
 
 def test_axis_labels_are_tokens_of_queries_and_keys() -> None:
@@ -193,11 +192,20 @@ def test_log_probs_of_beam_nodes_sum_along_paths(kind: str) -> None:
         assert trace.translation.score == pytest.approx(max(finished))
 
 
-def test_beam_attention_equals_forced_decoding() -> None:
-    """The attention of a hypothesis in the beam equals that of its tokens, decoded alone."""
+@pytest.mark.parametrize("kind", ["beam", "groups", "sampled"])
+def test_attention_of_best_path_equals_forced_decoding(kind: str) -> None:
+    """The hypothesis changes its row in the beam from step to step."""
+    explained = explained_model()
+    search = SHORT.replace(**{"beam_size": 8, **SEARCHES[kind]})
+    trace = trace_translation(explained, SENTENCE, search=search)
+    expected = forced_cross_attention(explained, [token.id for token in trace.target.tokens])
+    weights = trace.attention_map("decoder", 1, "cross").weights
+    np.testing.assert_allclose(weights.swapaxes(0, 1), expected, atol=1e-5)
+
+
+def test_log_prob_of_each_hypothesis_equals_forced_decoding() -> None:
     explained, trace = explained_model(), cached_trace()
     nodes = trace.beam.nodes
-    rows = trace.beam.layer_attention[1].weights
     ends = [node for node in nodes if node.status in {"finished", "stopped"}]
     assert len(ends) >= 3
     for end in ends:
@@ -208,8 +216,6 @@ def test_beam_attention_equals_forced_decoding() -> None:
         forced = explained.search(explained.encode_source(SENTENCE), SHORT, forced_tokens=tokens)
         assert forced.tokens == tuple(tokens)
         assert forced.log_prob == pytest.approx(end.log_prob, abs=1e-4)
-        expected = forced_cross_attention(explained, tokens)
-        np.testing.assert_allclose(rows[[n.attention_row for n in path]], expected, atol=1e-5)
 
 
 def forced_cross_attention(explained: ExplainedModel, tokens: list[int]) -> np.ndarray:
@@ -328,9 +334,9 @@ def test_json_round_trip() -> None:
     assert Trace.from_json(json.dumps({**table, "future_field": 1})).to_json() == text
     with pytest.raises(ConfigError, match="`version` must be at most 2, but is 3"):
         Trace.from_json(json.dumps({**table, "version": 3}))
-    table["beam"]["mean_attention"]["data"] = "AAAAAA=="
+    table["attention"][0]["weights"]["data"] = "AAAAAA=="
     with pytest.raises(
-        ConfigError, match="`beam.mean_attention.data` must have .* but has 1 instead"
+        ConfigError, match="`attention.0.weights.data` must have .* but has 1 instead"
     ):
         Trace.from_json(json.dumps(table))
 
@@ -341,16 +347,12 @@ def test_only_selected_layers_are_detailed() -> None:
     )
     detailed = [each.address for each in trace.attention if each.scores is not None]
     assert detailed == ["decoder.0.self", "decoder.0.cross"]
-    assert [(o.stack, o.layer) for o in trace.layer_outputs if o.states is not None] == [
-        ("decoder", 0)
-    ]
-    assert [layer.layer for layer in trace.beam.layer_attention] == [0]
     none = trace_translation(
         explained_model(), SENTENCE, search=SHORT, options=TraceOptions(layers="none")
     )
     assert all(each.scores is None for each in none.attention)
     assert len(none.to_json()) < len(trace.to_json()) < len(cached_trace().to_json())
-    with pytest.raises(InputError, match="`layers` must be none, last, all or some of encoder.0"):
+    with pytest.raises(ConfigError, match="`layers` must be none, last, all or some of encoder.0"):
         trace_translation(explained_model(), SENTENCE, options=TraceOptions(layers=("decoder.7",)))
 
 

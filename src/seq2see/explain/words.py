@@ -1,4 +1,4 @@
-"""Groups tokens into words, and finds alternatives for each word of a translation."""
+"""Words of a sentence, and alternatives for each word of a translation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-from seq2see.bundle import StartAndEndTokenIds
-from seq2see.engines.batching import add_special_tokens
-from seq2see.engines.torch_decoder import TorchDecoder
-from seq2see.explain.explained_model_and_recorder import SPACE_MARKER, ExplainedModel, display_token
+from seq2see.engines.batching import add_special_tokens, collect_in_order
+from seq2see.explain.explained_model import SPACE_MARKER, ExplainedModel, display_token
 from seq2see.explain.trace_format import (
     SentenceToken,
     SentenceWord,
@@ -31,12 +29,11 @@ from seq2see.search import (
     SearchConfig,
     SentenceSearchInput,
     StepProcessor,
-    search,
 )
 from seq2see.text import Tokenizer
 from seq2see.text.languages import UNSPACED_CHARACTER
 
-# B searches, K beams, V vocabulary, S source tokens
+# B searches, K beams, V vocabulary
 
 MAX_ALTERNATIVES = 4
 MAX_WORD_PIECES = 12
@@ -49,30 +46,30 @@ _WORD_PUNCTUATION = "'’-‑"
 
 
 def build_source_sentence(
-    text: str,
-    ids: Sequence[int],
-    special_tokens: StartAndEndTokenIds,
-    tokenizer: Tokenizer,
-    language: str,
+    explained: ExplainedModel, text: str, ids: Sequence[int]
 ) -> TokenizedSentence:
-    """Return a source sentence with its special tokens."""
-    has_bos = special_tokens.source_bos_id is not None
-    has_eos = special_tokens.source_eos_id is not None
+    """Return a source sentence with its special tokens; `ids` are without them."""
+    special_tokens = explained.special_tokens
     all_ids = add_special_tokens(ids, special_tokens)
-    return _build_sentence(text, all_ids, has_bos, has_eos, tokenizer, language)
+    first = int(special_tokens.source_bos_id is not None)
+    end = len(all_ids) - int(special_tokens.source_eos_id is not None)
+    tokenizer, language = explained.tokenizers.source, explained.languages[0]
+    return _build_sentence(text, all_ids, range(first, end), tokenizer, language)
 
 
-def build_target_sentence(
-    text: str, ids: Sequence[int], is_finished: bool, tokenizer: Tokenizer, language: str
-) -> TokenizedSentence:
-    """Return a target sentence; if it is finished, its last token is the end token."""
-    return _build_sentence(text, ids, False, is_finished, tokenizer, language)
+def build_target_sentence(explained: ExplainedModel, hypothesis: Hypothesis) -> TokenizedSentence:
+    """Return a translation; if it is finished, its last token is the end token."""
+    tokenizer, language = explained.tokenizers.target, explained.languages[1]
+    text = tokenizer.decode(hypothesis.tokens_without_eos)
+    end = len(hypothesis.tokens) - int(hypothesis.is_finished)
+    return _build_sentence(text, hypothesis.tokens, range(end), tokenizer, language)
 
 
-def build_start_token(special_tokens: StartAndEndTokenIds, tokenizer: Tokenizer) -> SentenceToken:
+def build_start_token(explained: ExplainedModel) -> SentenceToken:
     """Return the first input of the decoder."""
-    token_id = special_tokens.decoder_start_id
-    return SentenceToken(id=token_id, piece=tokenizer.pieces[token_id], text="⟨start⟩", word=None)
+    token_id = explained.special_tokens.decoder_start_id
+    piece = explained.tokenizers.target.pieces[token_id]
+    return SentenceToken(id=token_id, piece=piece, text="⟨start⟩", word=None)
 
 
 def mark_word_starts(pieces: Sequence[str], language: str) -> list[bool]:
@@ -101,28 +98,22 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _build_sentence(
-    text: str,
-    ids: Sequence[int],
-    has_start: bool,
-    has_end: bool,
-    tokenizer: Tokenizer,
-    language: str,
+    text: str, ids: Sequence[int], inner: range, tokenizer: Tokenizer, language: str
 ) -> TokenizedSentence:
-    first, end = int(has_start), len(ids) - int(has_end)
-    starts = mark_word_starts([tokenizer.pieces[token] for token in ids[first:end]], language)
-    word_starts = [first + index for index, is_start in enumerate(starts) if is_start]
-    ranges = list(pairwise([*word_starts, end]))
+    """Return a sentence; `inner` are the indices of the tokens that are not special."""
+    starts = mark_word_starts([tokenizer.pieces[ids[index]] for index in inner], language)
+    bounds = [index for index, is_start in zip(inner, starts, strict=True) if is_start]
+    ranges = list(pairwise([*bounds, inner.stop]))
     words = tuple(
         SentenceWord(text=tokenizer.decode(ids[a:b]).strip(), first_token=a, end_token=b)
         for a, b in ranges
-        if a < b
     )
     word_of_token = {index: word for word, (a, b) in enumerate(ranges) for index in range(a, b)}
 
     def display(index: int) -> str:
         if index in word_of_token:
             return display_token(ids[index], tokenizer)
-        return "⟨start⟩" if index < first else "⟨end⟩"
+        return "⟨start⟩" if index < inner.start else "⟨end⟩"
 
     tokens = tuple(
         SentenceToken(
@@ -169,15 +160,12 @@ def _alternative_starts(explained: ExplainedModel, trace: Trace) -> Iterator[tup
     excluded = {
         special_tokens.target_eos_id,
         special_tokens.decoder_start_id,
-        explained.model.encoder.pad_id,
+        explained.engine.pad_id,
     }
     for index, word in enumerate(trace.target.words):
         first = word.first_token
-        others = [
-            candidate.id
-            for candidate in trace.steps[first].top_candidates
-            if candidate.id not in {*excluded, trace.target.tokens[first].id}
-        ]
+        ids = [candidate.id for candidate in trace.steps[first].top_candidates]
+        others = [i for i in ids if i not in {*excluded, trace.target.tokens[first].id}]
         yield from ((index, first, token) for token in others[:MAX_ALTERNATIVES])
 
 
@@ -185,23 +173,25 @@ def _complete_words(
     explained: ExplainedModel, trace: Trace, prefixes: Sequence[tuple[int, ...]]
 ) -> list[Hypothesis]:
     """Return the greedy continuation of each prefix to the end of its last word."""
-    if not prefixes:
-        return []
-    max_length = max(map(len, prefixes)) + MAX_WORD_PIECES
-    source = [token.id for token in trace.source.tokens]
-    source_BS = torch.tensor([source] * len(prefixes), device=explained.device)
+    source_ids = [token.id for token in trace.source.tokens]
+    max_length = max(map(len, prefixes), default=0) + MAX_WORD_PIECES
     limits = LengthConfig(max_ratio=0.0, max_extra=max_length, max_length=max_length)
-    results = search(
-        TorchDecoder(explained.model, source_BS),
-        [SentenceSearchInput(source, prefix=prefix) for prefix in prefixes],
+    pieces = explained.tokenizers.target.pieces
+    starts_word = [mark_word_starts(["a", piece], "")[1] for piece in pieces]
+    eos = explained.special_tokens.target_eos_id
+
+    def build_processors(
+        inputs: Sequence[SentenceSearchInput], device: torch.device
+    ) -> list[StepProcessor]:
+        prefix_lengths = torch.tensor([len(each.prefix) for each in inputs], device=device)
+        return [StopAfterWord(torch.tensor(starts_word, device=device), prefix_lengths, eos)]
+
+    results = explained.engine.search(
+        [SentenceSearchInput(source_ids, prefix=prefix) for prefix in prefixes],
         SearchConfig(beam_size=1, length=limits),
-        bos=trace.start_token.id,
-        eos=explained.special_tokens.target_eos_id,
-        pad=explained.model.encoder.pad_id,
-        processors=[StopAfterWord.from_prefixes(explained, prefixes)],
-        device=explained.device,
+        build_processors,
     )
-    return [hypotheses[0] for hypotheses in results]
+    return [hypotheses[0] for hypotheses in collect_in_order(results)]
 
 
 def _extract_word(explained: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
@@ -229,19 +219,6 @@ class StopAfterWord(StepProcessor):
     prefix_lengths_B: Tensor
     """By search input."""
     eos: int
-
-    @classmethod
-    def from_prefixes(
-        cls, explained: ExplainedModel, prefixes: Sequence[tuple[int, ...]]
-    ) -> StopAfterWord:
-        """Build the processor for the prefixes of a search."""
-        pieces = explained.tokenizers.target.pieces
-        starts_word = [mark_word_starts(["a", piece], "")[1] for piece in pieces]
-        return cls(
-            torch.tensor(starts_word, device=explained.device),
-            torch.tensor([len(prefix) for prefix in prefixes], device=explained.device),
-            explained.special_tokens.target_eos_id,
-        )
 
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Set the scores of all tokens but the end token to -inf where a new word has started."""
