@@ -8,7 +8,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from hypothesis import given, seed, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from seq2see.data import fables
 from seq2see.data.quality.analysis_and_filtering import (
@@ -97,12 +97,10 @@ def correct_pairs() -> tuple[SentencePair, ...]:
     return tuple(SentencePair(*pair) for pair in long[:: len(long) // 600])
 
 
-# The property holds for nearly all corpora: models fitted to the filtered corpus may reject a few
-# more pairs. The seed selects examples for which it holds.
-@seed(1)
 @settings(max_examples=15)  # each example reads a corpus four times
 @given(st.data())
-def test_filtered_corpus_is_clean(data: st.DataObject) -> None:
+def test_filtered_corpus_has_hardly_any_faults(data: st.DataObject) -> None:
+    """Models fitted to the filtered corpus may reject a few more pairs, but not many."""
     pairs = list(correct_pairs())
     indices = st.lists(st.integers(0, len(pairs) - 1), max_size=40, unique=True)
     for index in data.draw(indices, "emptied"):
@@ -127,7 +125,8 @@ def test_filtered_corpus_is_clean(data: st.DataObject) -> None:
         if isinstance(v, AcceptedPair)
     ]
     report = analyze_corpus(accepted, languages=("en", "fr"))
-    assert report.is_clean, [finding.text for finding in report.findings]
+    assert not report.faults, [finding.text for finding in report.findings]
+    assert report.num_accepted >= 0.98 * len(accepted)
     assert len(accepted) > len(pairs) - 160 - count - 2 * lines - 20
 
 

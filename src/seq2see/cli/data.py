@@ -26,11 +26,8 @@ from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from seq2see.data.corpus_config_and_reading import Corpus
     from seq2see.data.quality.report import CorpusReport
-    from seq2see.data.readers import SentencePair
     from seq2see.progress_callbacks import StageCallback
     from seq2see.text import TokenizerPair
 
@@ -271,13 +268,13 @@ def split(
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 
-def _read_test_set(files: list[str] | None, corpus: Corpus) -> Iterable[SentencePair]:
+def _read_test_set(files: list[str] | None, corpus: Corpus) -> Corpus | None:
     """Return the pairs of the test set, read with the columns of the corpus if formats agree."""
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.data.readers import STANDARD_INPUT
 
     if not files:
-        return ()
+        return None
     if STANDARD_INPUT in files:
         raise ConfigError(Problem("--test-set", "must be a file, not standard input"))
     config = CorpusConfig(files=tuple(files))

@@ -7,12 +7,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seq2see.data import digit_tasks, fables
+from seq2see.data import Corpus, CorpusConfig, digit_tasks, fables, readers
+from seq2see.data.quality import statistics_and_models
 from seq2see.data.quality.analysis_and_filtering import (
     AcceptedPair,
     RejectedPair,
@@ -27,9 +30,16 @@ from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distributio
 from seq2see.data.quality.rules import (
     encoding_problem,
     find_first_unmatched_markup,
+    find_rule_violations,
     have_no_common_number,
 )
-from seq2see.data.quality.statistics_and_models import LengthRatioModel, collect_per_pair_statistics
+from seq2see.data.quality.statistics_and_models import (
+    CorpusModel,
+    LengthRatioModel,
+    collect_per_pair_statistics,
+    iter_pair_chunks,
+)
+from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import compute_match_key, extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
@@ -521,9 +531,12 @@ def test_corpus_is_read_twice_and_progress_reported(pairs: list[SentencePair]) -
     assert calls == [("reading", 100), ("checking", 100)]
 
 
-def test_sample_covers_the_whole_corpus(pairs: list[SentencePair]) -> None:
+def test_sample_covers_the_whole_corpus(
+    pairs: list[SentencePair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_and_models, "MAX_SAMPLE_PAIRS", 1000)
     numbered = [SentencePair(f"source {i}", f"target {i}") for i in range(20_000)]
-    statistics = collect_per_pair_statistics(numbered, 1000)
+    statistics = collect_per_pair_statistics(numbered)
     assert 500 <= len(statistics.sample) <= 1000
     assert [pair.source for pair in statistics.sample] == [
         f"source {i}" for i in statistics.sample_indices
@@ -531,7 +544,42 @@ def test_sample_covers_the_whole_corpus(pairs: list[SentencePair]) -> None:
     gaps = np.diff(statistics.sample_indices)
     assert set(gaps) == {1, gaps.max()}
     assert statistics.sample_indices[-1] > 20_000 - gaps.max() - 64
-    assert analyze_corpus(pairs, QualityConfig(max_sample_pairs=600), LANGUAGES).is_clean
+    monkeypatch.setattr(statistics_and_models, "MAX_SAMPLE_PAIRS", 600)
+    assert analyze_corpus(pairs, languages=LANGUAGES).is_clean
+
+
+def test_sample_does_not_depend_on_the_blocks_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_and_models, "MAX_SAMPLE_PAIRS", 1000)
+    numbered = [SentencePair(f"source {i}", f"target {i}") for i in range(20_000)]
+    (tmp_path / "a.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in numbered), "utf-8")
+    monkeypatch.setattr(readers, "READ_BYTES", 4999)
+    from_file = collect_per_pair_statistics(Corpus(CorpusConfig(files=["a.tsv"]), root=tmp_path))
+    assert from_file.sample == collect_per_pair_statistics(numbered).sample
+
+
+def test_long_source_keeps_its_fold() -> None:
+    """A pair must be scored by the lexicon that was not fitted to it."""
+    sources = [f"{i} " + "word " * 2000 + f"end {i}" for i in range(20)]
+    statistics = collect_per_pair_statistics([SentencePair(s, "x") for s in sources])
+    sampled = assign_cross_validation_folds([pair.source for pair in statistics.sample])
+    assert sampled.tolist() == assign_cross_validation_folds(sources).tolist()
+
+
+def test_sides_are_not_swapped_if_one_language_is_unknown() -> None:
+    english = [f"The old man walks slowly home, it is {i} o'clock, very late." for i in range(60)]
+    unknown = [f"Staruszek {i} powoli idzie do domu, bo jest już późno." for i in range(60)]
+    pairs = list(map(SentencePair, english, unknown)) + [
+        SentencePair(f"{english[i]}", f"Tonight {english[-1 - i]}") for i in range(5)
+    ]
+    model = CorpusModel.fit(collect_per_pair_statistics(pairs), 250, None, frozenset())
+    source, target = model.languages.sides
+    sides = replace(source, declared="en"), replace(target, declared=None, detected=None)
+    model = replace(model, languages=replace(model.languages, sides=sides))
+    (chunk,) = iter_pair_chunks(pairs, "checking", None)
+    violations = find_rule_violations(chunk, model)
+    assert not [v for v in violations if v and v.rule == "swapped"]
 
 
 def test_characters_without_a_piece_are_reported(pairs: list[SentencePair]) -> None:
@@ -595,10 +643,14 @@ def test_distribution_counts_all_values(values: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Fu\u0308r Ärzte – „schön“, Žižek, Ÿ, € 5, ½, naïve Ã l’œuvre", None),
+        ("Fu\u0308r Ärzte – „schön“, Žižek, Ÿ, € 5, ½, naïve à l’œuvre", None),
         ("São Tomé, Ångström, ÂME, Île, ÎLE DE RÉ", None),
         ("Привет, 世界, \u00a0!", None),
         ("«LIBERTÉ» «IRMÃ» “MAÑANÃ” JÄ… D’OÙ?", None),
+        ("æ—¥æœ¬", "'æ—¥' for '日'"),
+        ("í•œêµì–´", "'í•œ' for '한'"),
+        ("CAFÃ‰", "'Ã‰' for 'É'"),
+        ("naïve Ã l’œuvre", "'e Ã '"),
         ("10 â€x", None),
         ("motÂ\u00a0!", "'Â\\xa0' for '\\xa0'"),
         ("25Â°C", "'Â°' for '°'"),
@@ -760,7 +812,7 @@ def test_counts_of_one_use_the_singular() -> None:
     assert "1 of 2 test sources match, 1 exactly" in texts["in_test_set"]
     assert texts["multiple_targets"].startswith("1 source with several targets")
     assert texts["empty"].endswith("`seq2see data clean` removes it.")
-    config = QualityConfig(max_words=1, max_identical_words=1)
+    config = QualityConfig(max_words=1)
     texts |= {
         f"{f.name} above 1": f.text for f in analyze_corpus(one_pair_per_finding(), config).findings
     }
@@ -833,6 +885,8 @@ def test_missing_overlap_is_noted(pairs: list[SentencePair]) -> None:
     assert empty.overlap is not None
     assert empty.overlap.num_test_pairs == 0
     assert not any(f.name == "in_test_set" for f in analyze_corpus(pairs[:200]).findings)
+    for empty_set in ((), iter(())):
+        assert analyze_corpus(pairs[:200], test_pairs=empty_set).overlap is not None
 
 
 def test_examples_are_truncated() -> None:

@@ -71,7 +71,7 @@ def analyze_corpus(
     config: QualityConfig | None = None,
     languages: LanguagePair = None,
     tokenizers: TokenizerPair | None = None,
-    test_pairs: Iterable[SentencePair] = (),
+    test_pairs: Iterable[SentencePair] | None = None,
     on_stage: StageCallback | None = None,
 ) -> CorpusReport:
     """Return a report on the faults of a corpus.
@@ -83,24 +83,35 @@ def analyze_corpus(
         config: Rules and limits. Default: `QualityConfig()`.
         languages: Language codes such as ("en", "de"). Default: the language of most lines.
         tokenizers: Report characters that these tokenizers do not cover.
-        test_pairs: The pairs of all test sets; the default `()` means that there is none.
+        test_pairs: The pairs of all test sets; None means that there is none.
         on_stage: Called with the stage ("reading", "checking") and the number of lines done.
     """
     config = config or QualityConfig()
-    statistics = collect_per_pair_statistics(pairs, config.max_sample_pairs, on_stage)
     overlap = OverlapCounter(test_pairs)
-    model = CorpusModel.fit(statistics, config, languages, overlap.source_hashes)
+    model = _fit_model(pairs, config, languages, overlap, on_stage)
     counter = _FindingCounter(config, overlap, tokenizers)
     for chunk in iter_pair_chunks(pairs, "checking", on_stage):
         counter.update(chunk, find_rule_violations(chunk, model))
-    return _build_report(statistics, model, counter)
+    return _build_report(model, counter)
+
+
+def _fit_model(
+    pairs: Iterable[SentencePair],
+    config: QualityConfig,
+    languages: LanguagePair,
+    overlap: OverlapCounter,
+    on_stage: StageCallback | None,
+) -> CorpusModel:
+    """Read the corpus once, and fit the models of the rules to it."""
+    statistics = collect_per_pair_statistics(pairs, on_stage)
+    return CorpusModel.fit(statistics, config.max_words, languages, overlap.source_hashes)
 
 
 def accept_or_reject_pairs(
     pairs: Iterable[SentencePair],
     config: QualityConfig | None = None,
     languages: LanguagePair = None,
-    test_pairs: Iterable[SentencePair] = (),
+    test_pairs: Iterable[SentencePair] | None = None,
     on_stage: StageCallback | None = None,
 ) -> Iterator[AcceptedPair | RejectedPair]:
     """Yield each pair in order, as accepted or rejected.
@@ -109,13 +120,11 @@ def accept_or_reject_pairs(
     same too. The first result is yielded after the corpus was read once.
     """
     config = config or QualityConfig()
-    statistics = collect_per_pair_statistics(pairs, config.max_sample_pairs, on_stage)
-    test_source_hashes = OverlapCounter(test_pairs).source_hashes
-    model = CorpusModel.fit(statistics, config, languages, test_source_hashes)
+    model = _fit_model(pairs, config, languages, OverlapCounter(test_pairs), on_stage)
     for chunk in iter_pair_chunks(pairs, "checking", on_stage):
         violations = find_rule_violations(chunk, model, config.clean_rules)
-        numbered = enumerate(zip(chunk.pairs, violations, strict=True), chunk.first_index + 1)
-        for line, (pair, violation) in numbered:
+        rows = zip(chunk.sides.iter_pairs(), violations, strict=True)
+        for line, (pair, violation) in enumerate(rows, chunk.first_index + 1):
             if violation:
                 yield RejectedPair(line, pair, violation.rule, violation.reason)
             else:
@@ -125,32 +134,31 @@ def accept_or_reject_pairs(
 class OverlapCounter:
     """Counts the pairs of test sets that occur in a corpus."""
 
-    def __init__(self, test_pairs: Iterable[SentencePair]) -> None:
-        self._has_test_set = test_pairs != ()  # an empty test set is reported, no test set is not
-        self._rows = [_hash_pair(pair) for pair in test_pairs]
-        self._hashes = [frozenset(row[kind] for row in self._rows) for kind in range(3)]
+    def __init__(self, test_pairs: Iterable[SentencePair] | None) -> None:
+        self._rows = None if test_pairs is None else [_hash_pair(*pair) for pair in test_pairs]
+        self._hashes = [frozenset(row[kind] for row in self._rows or ()) for kind in range(3)]
         self._seen: list[set[int]] = [set(), set(), set()]
         self.source_hashes = self._hashes[1] - {hash("")}
         """Hashes of the match keys of the sources, without sources that have no words."""
 
-    def update(self, pairs: Iterable[SentencePair]) -> None:
+    def update(self, chunk: PairChunk) -> None:
         """Record which test pairs occur among these pairs."""
         if self._rows:
-            for kind, hashes in enumerate(zip(*map(_hash_pair, pairs), strict=True)):
+            for kind, hashes in enumerate(zip(*map(_hash_pair, *chunk.sides), strict=True)):
                 self._seen[kind] |= self._hashes[kind].intersection(hashes)
 
     def compute_overlap(self) -> TestPairsInCorpusCounts | None:
         """Return the number of test pairs that occur; None if there is no test set."""
-        if not self._has_test_set:
+        if self._rows is None:
             return None
         counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
         return TestPairsInCorpusCounts(len(self._rows), *counts)
 
 
-def _hash_pair(pair: SentencePair) -> tuple[int, int, int]:
+def _hash_pair(source: str, target: str) -> tuple[int, int, int]:
     """Return hashes of the exact source, the source's match key, and both match keys."""
-    source = compute_match_key(pair.source)
-    return hash(pair.source.strip()), hash(source), hash((source, compute_match_key(pair.target)))
+    key = compute_match_key(source)
+    return hash(source.strip()), hash(key), hash((key, compute_match_key(target)))
 
 
 class CharacterCounter:
@@ -200,12 +208,12 @@ class _FindingCounter:
 
     def update(self, chunk: PairChunk, violations: list[RuleViolation | None]) -> None:
         """Count the pairs of a chunk."""
-        numbered = enumerate(zip(chunk.pairs, violations, strict=True), chunk.first_index + 1)
-        for line, (pair, violation) in numbered:
+        rows = zip(chunk.sides.iter_pairs(), violations, strict=True)
+        for line, (pair, violation) in enumerate(rows, chunk.first_index + 1):
             removed = violation is not None and violation.rule in self.config.clean_rules
             self.is_accepted.append(not removed)
             self._count_pair(line, pair, violation)
-        self.overlap.update(chunk.pairs)
+        self.overlap.update(chunk)
         for counter, lines in zip(self.characters or (), chunk.sides, strict=False):
             counter.update(lines)
 
@@ -239,10 +247,8 @@ class _FindingCounter:
         return {name: [example for *_, example in rows] for name, rows in ordered.items()}
 
 
-def _build_report(
-    statistics: PerPairStatistics, model: CorpusModel, counter: _FindingCounter
-) -> CorpusReport:
-    characters = counter.characters
+def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
+    statistics, characters = model.statistics, counter.characters
     uncovered = [side.find_uncovered() for side in characters] if characters else [None, None]
     sides = [
         SideReport(
@@ -262,11 +268,11 @@ def _build_report(
         source=sides[0],
         target=sides[1],
         length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
-        findings=report.sort_findings(_build_findings(statistics, model, counter, uncovered)),
+        findings=report.sort_findings(_build_findings(model, counter, uncovered)),
         shifts=model.shifts,
         overlap=counter.overlap.compute_overlap(),
         suggestion=_suggest(statistics, np.frombuffer(counter.is_accepted, np.bool_)),
-        skipped_checks=tuple(_skipped_checks(statistics, model)),
+        skipped_checks=tuple(_skipped_checks(model)),
     )
 
 
@@ -279,12 +285,12 @@ def _suggest(statistics: PerPairStatistics, is_accepted: BoolArray) -> ModelSugg
 
 
 def _build_findings(
-    statistics: PerPairStatistics,
     model: CorpusModel,
     counter: _FindingCounter,
     uncovered: Sequence[UncoveredCharacters | None],
 ) -> Iterator[CorpusFinding]:
-    counts, examples, num_pairs = counter.counts, counter.examples, statistics.num_pairs
+    statistics, counts, examples = model.statistics, counter.counts, counter.examples
+    num_pairs = statistics.num_pairs
     yield from report.build_empty_corpus_findings(num_pairs)
     yield from report.build_side_language_findings(model.languages, num_pairs)
     yield from report.build_unrelated_corpus_sides_findings(model.is_unrelated, num_pairs)
@@ -292,7 +298,7 @@ def _build_findings(
     if model.languages.is_swapped:
         counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
     overlap = counter.overlap.compute_overlap()
-    yield from report.build_rule_findings(counts, examples, num_pairs, model.config, overlap)
+    yield from report.build_rule_findings(counts, examples, num_pairs, counter.config, overlap)
     yield from report.build_absent_test_overlap_note(overlap, counts["in_test_set"])
     yield from report.build_carriage_return_findings(
         counts["carriage_returns"], examples, num_pairs
@@ -302,7 +308,7 @@ def _build_findings(
     yield from report.build_uncovered_character_findings(uncovered)
 
 
-def _skipped_checks(statistics: PerPairStatistics, model: CorpusModel) -> Iterator[str]:
+def _skipped_checks(model: CorpusModel) -> Iterator[str]:
     if model.languages.detector is None:
         yield (
             "Languages were checked by scripts and words only: "
@@ -311,5 +317,5 @@ def _skipped_checks(statistics: PerPairStatistics, model: CorpusModel) -> Iterat
     for language in model.languages.unsupported_languages:
         yield f"The language detector does not support `{language}`."
     if model.lexicon is None and not model.is_unrelated:
-        size = format_count(statistics.num_pairs, "pair")
+        size = format_count(model.statistics.num_pairs, "pair")
         yield f"Misaligned pairs were not searched: the corpus is too small ({size})."

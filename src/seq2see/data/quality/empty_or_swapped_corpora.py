@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.data.corpus_config_and_reading import Corpus
-from seq2see.data.quality.languages import SideLanguage, find_script_set_of_lines
+from seq2see.data.quality.languages import detect_side_language
 from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair, file_extension
 from seq2see.errors import InputError
@@ -25,10 +25,6 @@ from seq2see.text.language_detection import (
 
 SAMPLE_SIZE = 300
 """Number of pairs of each corpus that are checked."""
-_MIN_VOTING_LINES = 20
-"""Minimum number of lines for language detection."""
-_MIN_VOTING_WORDS = 4
-"""Minimum number of words of a line for language detection."""
 _MIN_SHARED_DIFFERENCE = 0.2
 """A side counts as swapped if it shares this fraction more of its distinct words with the other
 side of the training corpora than with its own."""
@@ -88,22 +84,14 @@ def _check_languages(
         return
     detector = LinguaDetector() if is_lingua_installed() else None
     for side, name in enumerate(("source", "target")):
-        language = _detect_side([pair[side] for pair in pairs], declared[side], detector)
+        lines = [pair[side] for pair in pairs]
+        word_counts = [len(extract_words(line)) for line in lines]
+        language = detect_side_language(lines, word_counts, declared[side], detector)
         if language.is_mismatch and language.may_be(declared[1 - side]):
             raise _swapped_error(
                 corpus,
                 f"the {name} must be in {languages[side]}, but seems to be {languages[1 - side]}",
             )
-
-
-def _detect_side(
-    lines: Sequence[str], declared: str, detector: LinguaDetector | None
-) -> SideLanguage:
-    voting = [line for line in lines if len(extract_words(line)) >= _MIN_VOTING_WORDS]
-    detected = None
-    if detector and detector.supports(declared) and len(voting) >= _MIN_VOTING_LINES:
-        detected = detector.detect_majority_language(voting)
-    return SideLanguage(declared, detected, find_script_set_of_lines(lines))
 
 
 def _check_words(

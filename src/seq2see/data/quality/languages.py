@@ -30,6 +30,7 @@ from seq2see.text.language_detection import (
     detector_code,
     is_lingua_installed,
 )
+from seq2see.text.packed_ids import IntArray
 
 LINGUA_EXTRA = "languages"
 """The optional dependency group with lingua."""
@@ -65,6 +66,8 @@ _MAX_WORD_LOG_ODDS = 4.0
 _MAX_VOTING_LINES = 300
 """Number of lines that determine the language of a side."""
 _MIN_VOTING_LINES = 20
+_MIN_WORDS = 5
+"""Minimum number of words of a line whose language is checked."""
 _DETECTION_CHUNK = 200
 _MAX_OTHER_SHARE = 0.02
 """The threshold is set where at most this share of a chunk is in another language."""
@@ -147,8 +150,6 @@ class LanguageChecker:
     """Finds lines in a wrong language."""
 
     sides: tuple[SideLanguage, SideLanguage]
-    min_words: int
-    """Minimum number of words of a line that is checked."""
     log_odds: FloatArray
     """For each known word: log of its probability in the source over that in the target."""
     word_log_probs: tuple[FloatArray, FloatArray]
@@ -183,7 +184,7 @@ class LanguageChecker:
         self, side: int, lines: Sequence[str], ids: PackedWordIds
     ) -> list[str]:
         """Return for each line of a side the wrong language that it is in, or ""."""
-        is_long = ids.lengths >= self.min_words
+        is_long = ids.lengths >= _MIN_WORDS
         is_other_side = (self._own_side_scores(side, ids) < _MIN_OWN_SIDE_SCORE) & (
             not self.is_monolingual
         )
@@ -202,14 +203,14 @@ class LanguageChecker:
         expected = self.sides[side].expected
         # Names do not indicate a language, though "Tōkyō" seems to. This drops German nouns too.
         plain = remove_names_and_numbers(text, keep_latin="LATIN" in self.sides[side].scripts)
-        if self.detector is None or expected is None or len(extract_words(plain)) < self.min_words:
+        if self.detector is None or expected is None or len(extract_words(plain)) < _MIN_WORDS:
             return ""
         return self.detector.detect_other_language(plain, expected) or ""
 
     def compute_surprisal(self, side: int, ids: PackedWordIds) -> FloatArray:
         """Return the mean surprisal of each line's words; -inf for lines with too few words."""
         surprisal = -_mean_by_line(ids, self.word_log_probs[side])
-        return np.where(ids.lengths >= self.min_words, surprisal, -np.inf)
+        return np.where(ids.lengths >= _MIN_WORDS, surprisal, -np.inf)
 
     def _own_side_scores(self, side: int, ids: PackedWordIds) -> FloatArray:
         return _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
@@ -231,7 +232,6 @@ def fit_language_checker(
     lines: tuple[Sequence[str], Sequence[str]],
     ids: tuple[PackedWordIds, PackedWordIds],
     declared: tuple[str, str] | None,
-    min_words: int,
     vocabulary_size: int,
 ) -> LanguageChecker:
     """Fit a language checker to the lines of both sides and their word ids."""
@@ -242,26 +242,26 @@ def fit_language_checker(
     log_odds = np.clip(log_probs[0] - log_probs[1], -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
     log_odds[-1] = 0
     source, target = (
-        _fit_side(lines[side], ids[side], declared[side] if declared else None, min_words, detector)
+        detect_side_language(
+            lines[side], ids[side].lengths, declared[side] if declared else None, detector
+        )
         for side in (0, 1)
     )
-    checker = LanguageChecker(
-        (source, target), min_words, log_odds, (log_probs[0], log_probs[1]), detector
-    )
+    checker = LanguageChecker((source, target), log_odds, (log_probs[0], log_probs[1]), detector)
     if detector is None:
         return checker
     thresholds = [_fit_threshold(checker, side, lines[side], ids[side]) for side in (0, 1)]
     return replace(checker, detector_thresholds=(thresholds[0], thresholds[1]))
 
 
-def _fit_side(
+def detect_side_language(
     lines: Sequence[str],
-    ids: PackedWordIds,
+    word_counts: Sequence[int] | IntArray,
     declared: str | None,
-    min_words: int,
     detector: LinguaDetector | None,
 ) -> SideLanguage:
-    is_long = np.flatnonzero(ids.lengths >= min_words)
+    """Return the language of most lines, from those with enough words."""
+    is_long = np.flatnonzero(np.asarray(word_counts) >= _MIN_WORDS)
     voting = [lines[line] for line in is_long[:: len(is_long) // _MAX_VOTING_LINES + 1]]
     declared = detector_code(declared) if declared else None
     detected = None

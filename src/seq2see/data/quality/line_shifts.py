@@ -44,9 +44,9 @@ class LineShift:
 
 
 def find_line_shifts(
-    source_bytes: IntArray, target_bytes: IntArray, max_shift: int
+    source_bytes: IntArray, target_bytes: IntArray, max_shift: int = 5
 ) -> tuple[LineShift, ...]:
-    """Return the shifted regions, given the length of each line in bytes."""
+    """Return the regions shifted by up to `max_shift` lines, given line lengths in bytes."""
     if len(source_bytes) < 2 * _BLOCK_SIZE:
         return ()
     lengths = _LengthCosts(np.log1p(source_bytes), np.log1p(target_bytes), max_shift)

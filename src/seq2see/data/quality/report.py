@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from seq2see.data.quality.config import RULES, QualityConfig
+from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, RULES, QualityConfig
 from seq2see.data.quality.languages import LanguageChecker
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, PerPairStatistics
@@ -263,7 +263,7 @@ def _text_values(config: QualityConfig, overlap: TestPairsInCorpusCounts | None)
     """Return the values of the placeholders in `_RULE_TEXTS`."""
     limits = {
         "max_words": format_count(config.max_words, "word"),
-        "max_identical_words": format_count(config.max_identical_words, "word"),
+        "max_identical_words": format_count(MAX_IDENTICAL_WORDS, "word"),
     }
     return limits | asdict(overlap) if overlap else limits
 

@@ -10,15 +10,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Self
 
 import numpy as np
 
-from seq2see.data.quality.config import QualityConfig
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.quality.languages import LanguageChecker, fit_language_checker
 from seq2see.data.quality.line_shifts import LineShift, find_line_shifts
 from seq2see.data.quality.translation_lexicon import (
+    MAX_SAMPLE_CHARACTERS,
     TranslationLexicon,
     assign_cross_validation_folds,
     fit_lexicon,
@@ -29,19 +29,19 @@ from seq2see.data.quality.words_and_word_ids import (
     PackedWordIds,
     WordPrefixVocabulary,
     byte_length,
+    compute_match_key,
     extract_words,
 )
-from seq2see.data.readers import SentencePair
+from seq2see.data.readers import PairBlock, SentencePair, chunk_pairs_into_blocks
 from seq2see.errors import InputError
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text.packed_ids import IntArray
 
 SIDE_NAMES = SentencePair._fields
-_CHUNK_SIZE = 4096
 _SAMPLE_BLOCK = 64
 """Number of consecutive lines in a block of the sample."""
-_MAX_SAMPLE_CHARACTERS = 2000
-"""Maximum number of characters of a line in the sample."""
+MAX_SAMPLE_PAIRS = 100_000
+"""Maximum number of pairs, evenly sampled, that statistical models are fitted to."""
 _MIN_RATIO_PAIRS = 50
 """Minimum number of pairs for a model of the length ratio."""
 _MIN_LEXICON_PAIRS = 300
@@ -54,18 +54,27 @@ class PairChunk:
 
     first_index: int
     """The index of the first pair, from 0."""
-    pairs: Sequence[SentencePair]
+    sides: PairBlock
+    """The lines of each side."""
+
+    def __len__(self) -> int:
+        return len(self.sides.sources)
 
     @property
-    def sides(self) -> tuple[list[str], list[str]]:
-        """The lines of each side."""
-        return [pair.source for pair in self.pairs], [pair.target for pair in self.pairs]
+    def slice(self) -> slice:
+        """The range of its pairs in the corpus."""
+        return slice(self.first_index, self.first_index + len(self))
 
     @cached_property
     def words(self) -> tuple[list[list[str]], list[list[str]]]:
         """The words of each line of each side."""
-        source, target = self.sides
-        return [extract_words(line) for line in source], [extract_words(line) for line in target]
+        source, target = (list(map(extract_words, side)) for side in self.sides)
+        return source, target
+
+    @cached_property
+    def source_key_hashes(self) -> list[int]:
+        """The hashes of the match keys of the sources."""
+        return [hash(compute_match_key(source)) for source in self.sides.sources]
 
 
 def iter_pair_chunks(
@@ -80,15 +89,16 @@ def iter_pair_chunks(
             "`pairs` must be a list, a `Corpus` or another iterable that can be read twice, "
             "but is an iterator instead"
         )
-    iterator, start = iter(pairs), 0
-    while chunk := list(islice(iterator, _CHUNK_SIZE)):
-        yield PairChunk(start, chunk)
-        start += len(chunk)
+    start = 0
+    blocks = pairs.read_blocks() if isinstance(pairs, Corpus) else chunk_pairs_into_blocks(pairs)
+    for block in blocks:
+        yield PairChunk(start, block)
+        start += len(block.sources)
         if on_stage:
             on_stage(stage, start)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PerPairStatistics:
     """Results of the first pass. Counts and lengths have one row per side."""
 
@@ -106,7 +116,7 @@ class PerPairStatistics:
         """Number of pairs."""
         return len(self.pair_hashes)
 
-    @property
+    @cached_property
     def is_duplicate(self) -> BoolArray:
         """For each pair, whether an earlier pair is equal."""
         is_duplicate = np.ones(self.num_pairs, bool)
@@ -117,27 +127,22 @@ class PerPairStatistics:
 class _BlockSample:
     """A sample of blocks of lines: first all blocks, then every second, every fourth and so on."""
 
-    def __init__(self, max_pairs: int) -> None:
-        self.max_pairs = max_pairs
+    def __init__(self) -> None:
         self.step = 1
         self.blocks: dict[int, list[SentencePair]] = {}
-        self.num_pairs = 0
 
     def add(self, chunk: PairChunk) -> None:
         """Add the blocks of a chunk that belong to the sample."""
-        for start in range(0, len(chunk.pairs), _SAMPLE_BLOCK):
-            block = (chunk.first_index + start) // _SAMPLE_BLOCK
-            if block % self.step == 0:
-                pairs = chunk.pairs[start : start + _SAMPLE_BLOCK]
-                self.blocks[block] = [_truncate(pair) for pair in pairs]
-                self.num_pairs += len(pairs)
-        while self.num_pairs > max(self.max_pairs, _SAMPLE_BLOCK):
-            self._drop_every_second()
-
-    def _drop_every_second(self) -> None:
-        self.step *= 2
-        self.blocks = {b: pairs for b, pairs in self.blocks.items() if b % self.step == 0}
-        self.num_pairs = sum(map(len, self.blocks.values()))
+        first, end = chunk.slice.start, chunk.slice.stop
+        for number in range(first // _SAMPLE_BLOCK, -(-end // _SAMPLE_BLOCK)):
+            if number % self.step == 0:
+                start = max(number * _SAMPLE_BLOCK - first, 0)
+                part = slice(start, (number + 1) * _SAMPLE_BLOCK - first)
+                pairs = map(_truncate, *(side[part] for side in chunk.sides))
+                self.blocks.setdefault(number, []).extend(pairs)
+        while sum(map(len, self.blocks.values())) > max(MAX_SAMPLE_PAIRS, _SAMPLE_BLOCK):
+            self.step *= 2
+            self.blocks = {b: pairs for b, pairs in self.blocks.items() if b % self.step == 0}
 
     def indices(self) -> IntArray:
         """Return the indices of the sampled pairs in the corpus."""
@@ -149,12 +154,12 @@ class _BlockSample:
 
 
 def collect_per_pair_statistics(
-    pairs: Iterable[SentencePair], max_sample_pairs: int, on_stage: StageCallback | None = None
+    pairs: Iterable[SentencePair], on_stage: StageCallback | None = None
 ) -> PerPairStatistics:
     """Read all pairs once and return their statistics."""
     lengths = [array("I") for _ in range(6)]
     hashes = array("q"), array("q")
-    sample = _BlockSample(max_sample_pairs)
+    sample = _BlockSample()
     for chunk in iter_pair_chunks(pairs, "reading", on_stage):
         sample.add(chunk)
         for side in (0, 1):
@@ -163,8 +168,8 @@ def collect_per_pair_statistics(
             lengths[2 + side].extend(map(byte_length, lines))
             lengths[4 + side].extend(map(len, chunk.words[side]))
         # Python's hash differs between processes, but these hashes are used in one process only.
-        hashes[0].extend([hash(pair) for pair in chunk.pairs])
-        hashes[1].extend([hash(pair.source) for pair in chunk.pairs])
+        hashes[0].extend(map(hash, zip(*chunk.sides, strict=True)))
+        hashes[1].extend(map(hash, chunk.sides.sources))
     rows = np.array([np.asarray(row, np.int64) for row in lengths])
     return PerPairStatistics(
         character_counts=rows[:2],
@@ -177,8 +182,8 @@ def collect_per_pair_statistics(
     )
 
 
-def _truncate(pair: SentencePair) -> SentencePair:
-    return SentencePair(pair.source[:_MAX_SAMPLE_CHARACTERS], pair.target[:_MAX_SAMPLE_CHARACTERS])
+def _truncate(source: str, target: str) -> SentencePair:
+    return SentencePair(source[:MAX_SAMPLE_CHARACTERS], target[:MAX_SAMPLE_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +215,9 @@ class LengthRatioModel:
 class CorpusModel:
     """What is normal in a corpus; each pair is checked against it."""
 
-    config: QualityConfig
-    is_duplicate: BoolArray
+    statistics: PerPairStatistics
+    max_words: int
+    """Maximum number of words per side."""
     test_source_hashes: frozenset[int]
     """Hashes of the match keys of all test sources."""
     shifts: tuple[LineShift, ...]
@@ -227,15 +233,13 @@ class CorpusModel:
     def fit(
         cls,
         statistics: PerPairStatistics,
-        config: QualityConfig,
+        max_words: int,
         languages: tuple[str, str] | None,
         test_source_hashes: frozenset[int],
     ) -> Self:
         """Fit all models to the statistics of the first pass."""
-        is_duplicate = statistics.is_duplicate
-        is_usable = (statistics.word_counts > 0).all(0) & ~is_duplicate
-        source_bytes, target_bytes = statistics.byte_lengths
-        shifts = find_line_shifts(source_bytes, target_bytes, config.max_line_shift)
+        is_usable = (statistics.word_counts > 0).all(0) & ~statistics.is_duplicate
+        shifts = find_line_shifts(*statistics.byte_lengths)
         vocabulary = WordPrefixVocabulary()
         lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
         source, target = (vocabulary.add_lines(map(extract_words, side)) for side in lines)
@@ -243,15 +247,14 @@ class CorpusModel:
         is_aligned = _exclude_shifts(is_usable, shifts)
         aligned = np.flatnonzero(is_aligned[statistics.sample_indices])
         lexicon, is_unrelated = _fit_lexicon(lines[0], source, target, aligned, size)
-        min_words = config.min_language_words
         return cls(
-            config=config,
-            is_duplicate=is_duplicate,
+            statistics=statistics,
+            max_words=max_words,
             test_source_hashes=test_source_hashes,
             shifts=shifts,
             length_ratio=LengthRatioModel.fit(*statistics.byte_lengths[:, is_usable]),
             vocabulary=vocabulary,
-            languages=fit_language_checker(lines, (source, target), languages, min_words, size),
+            languages=fit_language_checker(lines, (source, target), languages, size),
             lexicon=lexicon,
             is_unrelated=is_unrelated,
         )

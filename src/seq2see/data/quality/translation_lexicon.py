@@ -22,6 +22,8 @@ import numpy as np
 from seq2see.data.quality.words_and_word_ids import FloatArray, PackedWordIds
 from seq2see.text.packed_ids import IntArray
 
+MAX_SAMPLE_CHARACTERS = 2000
+"""Maximum number of characters of a line that lexicons are fitted to."""
 _EM_ITERATIONS = 5
 _MAX_LINKS = 8_000_000
 """Maximum number of word links to train on; they take about 500 MB."""
@@ -113,8 +115,12 @@ class TranslationLexicon:
 
 
 def assign_cross_validation_folds(sources: Sequence[str]) -> IntArray:
-    """Return the fold (0 or 1) of each pair by its source; equal sources are in one fold."""
-    return np.array([zlib.crc32(s.encode("utf-8", "replace")) & 1 for s in sources], np.int64)
+    """Return the fold (0 or 1) of each pair by its source; equal sources are in one fold.
+
+    Of a long source, only the part counts that is in the sample which the lexicons are fitted to.
+    """
+    encoded = (source[:MAX_SAMPLE_CHARACTERS].encode("utf-8", "replace") for source in sources)
+    return np.array([zlib.crc32(source) & 1 for source in encoded], np.int64)
 
 
 def fit_lexicon(
