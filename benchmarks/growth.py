@@ -30,6 +30,7 @@ from seq2see.cpu import tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
+from seq2see.model_presets import PRESETS
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
@@ -41,7 +42,6 @@ TOKENS, LENGTH, PRESET = 4096, 24, "tiny"
 """Values of two of the parameters while the third one is varied."""
 BATCHES = [256, 512, 1024, 2048, 4096, 8192, 16384]
 LENGTHS = [8, 16, 32, 64, 128, 256, 512, 1024]
-PRESETS = ["tiny", "small", "base", "big"]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument(
         "--max-tokens", type=int, default=BATCHES[-1], help="maximum tokens per batch"
     )
-    parser.add_argument("--presets", nargs="+", default=PRESETS, choices=PRESETS)
+    parser.add_argument("--presets", nargs="+", default=[*PRESETS], choices=[*PRESETS])
     options = parser.parse_args()
     tune_malloc()
     torch.manual_seed(1)

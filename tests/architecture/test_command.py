@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from seq2see import __version__
 from seq2see.cli import app
-from seq2see.cli.info import PresetName
-from seq2see.model import PRESETS
+from seq2see.model_presets import PRESETS, PresetName
 
 COMMANDS = [
     "demo",

@@ -12,17 +12,15 @@ from seq2see import errors
 from seq2see.model import Transformer
 
 MODEL = """
-    ACTIVATIONS AdditiveAttention AttentionFunction AttentionFunctionConfig AttentionInputs
-    AttentionIntermediates AttentionListener AttentionMask AttentionModuleId AttentionRecorder
-    BasePositionalEncoding BatchLayout BatchNorm CAUSAL_MASK CrossAttention Decoder DecoderCache
-    DecoderLayer DotProductAttention Dropout DropoutConfig EmbeddingAndOutputConfig Embeddings
-    Encoder EncoderLayer EncoderOutput FeedForward KeyValues LayerCache LayerListener
-    LearnedPositions LinformerAttention ModelBuilder ModelConfig MultiHeadAttention NO_MASK
-    NULL_RECORDER NormConfig OutputProjection PRESETS PositionsConfig PostNormResidual
-    PreNormResidual QKNormAttention Recorder RelativeAttention RelativePositionEmbeddings
-    Residual SelfAttention SinusoidalPositions StackName Sublayer TokenEmbedding Transformer
-    UnpaddedLayout XavierLinear build_padded_key_mask compute_sinusoids count_parameters
-    format_model_summary masked_softmax
+    ATTENTION_KINDS AbsolutePositions AdditiveAttention AttentionFunction
+    AttentionFunctionConfig AttentionIntermediates AttentionListener AttentionMask
+    AttentionModuleId AttentionRecorder BatchLayout CAUSAL_MASK CrossAttention Decoder
+    DecoderCache DecoderLayer DotProductAttention DropoutConfig EmbeddingAndOutputConfig Encoder
+    EncoderOutput KeyValues LayerListener LinformerAttention ModelBuilder ModelConfig
+    MultiHeadAttention NO_MASK NULL_RECORDER POSITIONAL_ENCODINGS QKNormAttention Recorder
+    RelativeAttention RelativePositionEmbeddings RelativePositions SelfAttention StackName
+    Transformer build_padded_key_mask compute_sinusoids count_parameters format_model_summary
+    masked_softmax
 """
 
 

@@ -8,7 +8,11 @@ from typing import Any, get_args
 import torch
 
 from seq2see.explain.trace_format import decode_tensor
-from seq2see.model.embeddings import SinusoidFrequencies, SinusoidLayout, compute_sinusoids
+from seq2see.model.positional_encodings import (
+    SinusoidFrequencies,
+    SinusoidLayout,
+    compute_sinusoids,
+)
 
 
 def test_displayed_sinusoids_equal_the_model_package(open_browser: Any) -> None:

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, Problem, Seq2SeeError
-from seq2see.model import PRESETS, ModelConfig, Transformer, count_parameters
+from seq2see.model import ModelConfig, Transformer, count_parameters
+from seq2see.model_presets import PRESETS
 
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "heads do not divide d_model": (
@@ -69,11 +70,12 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "scale of additive attention": (
         {"attention": {"kind": "additive", "scale": 2.0}},
-        "`attention.scale` must be left out with kind `additive`, which does not multiply q and k",
+        "`attention.scale` must be left out with kind `additive`: "
+        "it belongs to scaled_dot, dot, qk_norm, linformer",
     ),
     "layout of learned positions": (
         {"positions": {"kind": "learned", "layout": "halves"}},
-        "`positions.layout` must be left out with kind `learned`: only sinusoid has it",
+        "`positions.layout` must be left out with kind `learned`: it belongs to sinusoid",
     ),
     "linformer in the decoder": (
         {"decoder_attention": {"kind": "linformer"}},
@@ -145,7 +147,7 @@ def test_replace_validates_and_merges_tables() -> None:
     assert config.replace(heads=16).heads == 16
     changed = config.replace(norm={"placement": "pre"}, encoder_attention={"kind": "dot"})
     assert (changed.norm.eps, changed.norm.placement) == (1e-5, "pre")
-    assert changed.resolved_encoder_attention.kind == "dot"
+    assert changed.resolve_attention("encoder_attention").kind == "dot"
     with pytest.raises(ConfigError, match="heads"):
         config.replace(heads=7)
 

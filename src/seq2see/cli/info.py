@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
+from seq2see.model_presets import PRESETS
 
 if TYPE_CHECKING:
     from seq2see.bundle import Bundle
-
-PresetName = Literal["tiny", "small", "base", "big"]
-
 
 _ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help=f"Model directory or name of a preset: {', '.join(get_args(PresetName))}.",
+        help=f"Model directory or name of a preset: {', '.join(PRESETS)}.",
     ),
 ]
 _VocabSizeOption = Annotated[
@@ -42,11 +40,12 @@ def info(
     """
     if Path(model).is_dir():
         _print_model(Path(model), as_json)
-    elif model in get_args(PresetName):
+    elif model in PRESETS:
         _print_preset(model, vocab_size, as_json)
     else:
-        presets = ", ".join(get_args(PresetName))
-        raise InputError(f"{model} must be a model directory or one of {presets}, but is neither")
+        raise InputError(
+            f"{model} must be a model directory or one of {', '.join(PRESETS)}, but is neither"
+        )
 
 
 def _print_model(directory: Path, as_json: bool) -> None:

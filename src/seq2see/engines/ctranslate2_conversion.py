@@ -12,70 +12,76 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2see.atomic_files import atomic_directory
 from seq2see.bundle import Bundle
 from seq2see.config import Config
 from seq2see.errors import InputError
-from seq2see.model import AttentionFunctionConfig, ModelConfig, compute_sinusoids
+from seq2see.model import (
+    POSITIONAL_ENCODINGS,
+    AbsolutePositions,
+    CrossAttention,
+    Decoder,
+    DecoderLayer,
+    DotProductAttention,
+    Encoder,
+    ModelConfig,
+    MultiHeadAttention,
+    SelfAttention,
+)
+from seq2see.model.attention import DOT_PRODUCT_KINDS
+from seq2see.model.config import ATTENTION_SETTINGS
 
 CONVERTER_VERSION = 1
 """Must be increased when the conversion of the same model changes."""
 DEFAULT_MAX_POSITIONS = 1024
 """Maximum number of tokens of a sentence if the model itself has no limit."""
 
-Float32Array = NDArray[np.float32]
-
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 
 _ANY = None
-_ATTENTION_SITES = ("encoder_attention", "decoder_attention", "cross_attention")
 SUPPORTED_MODEL_SETTINGS: Mapping[str, Collection[object] | None] = {
     **dict.fromkeys(
         ("vocab_size", "target_vocab_size", "pad_id", "d_model", "heads", "d_ff"), _ANY
     ),
     **dict.fromkeys(("encoder_layers", "decoder_layers"), _ANY),
     "activation": _ACTIVATIONS,
-    **{f"{site}.kind": ("scaled_dot", "dot") for site in _ATTENTION_SITES},
-    **{
-        f"{site}.{field}": _ANY
-        for site in _ATTENTION_SITES
-        for field in ("scale", "shared_qk", "bias", "max_length", "rank")
-    },
-    "positions.kind": ("sinusoid", "learned", "none"),
-    **{
-        f"positions.{field}": _ANY
-        for field in ("layout", "frequencies", "max_length", "max_distance")
-    },
+    "attention.kind": DOT_PRODUCT_KINDS,
+    **dict.fromkeys(("attention.scale", "attention.shared_qk", "attention.bias"), _ANY),
+    **dict.fromkeys(("attention.max_length", "attention.rank"), _ANY),
+    "positions.kind": tuple(
+        kind
+        for kind, encoding in POSITIONAL_ENCODINGS.items()
+        if issubclass(encoding, AbsolutePositions)
+    ),
+    **dict.fromkeys(("positions.layout", "positions.frequencies"), _ANY),
+    **dict.fromkeys(("positions.max_length", "positions.max_distance"), _ANY),
     "norm.kind": ("layer",),
-    "norm.placement": _ANY,
-    "norm.eps": _ANY,
+    **dict.fromkeys(("norm.placement", "norm.eps"), _ANY),
     **{f"embeddings.{field}": _ANY for field in ("tie", "scale", "norm", "output_bias")},
     "embeddings.token_types": (0,),
     **{f"dropout.{field}": _ANY for field in ("embedding", "residual", "attention", "activation")},
 }
 """The values of each setting of a model that CTranslate2 supports. A setting that is not listed
-must have its default value."""
+must have its default value. Absolute positions of any kind are converted to a table of vectors."""
 
 
 def find_ctranslate2_unsupported_features(config: ModelConfig) -> Iterator[str]:
     """Yield the settings of a model that CTranslate2 does not support, as reasons for users."""
-    for setting, value, default in flatten_model_settings(config):
-        allowed = SUPPORTED_MODEL_SETTINGS.get(setting, (default,))
+    settings = [
+        (setting, setting, value, default)
+        for setting, value, default in flatten_settings(config)
+        if setting.partition(".")[0] not in {"attention", *ATTENTION_SETTINGS}
+    ]
+    for site in ATTENTION_SETTINGS:
+        for name, value, default in flatten_settings(config.resolve_attention(site)):
+            settings.append((f"attention.{name}", f"{site}.{name}", value, default))
+    for key, setting, value, default in settings:
+        allowed = SUPPORTED_MODEL_SETTINGS.get(key, (default,))
         if allowed is not _ANY and value not in allowed:
             yield f"`{setting}` must be {' or '.join(map(str, allowed))}, but is {value}"
-
-
-def flatten_model_settings(config: ModelConfig) -> Iterator[tuple[str, Any, Any]]:
-    """Yield `flatten_settings` of a model, with the attention that each module really uses."""
-    for setting, *rest in flatten_settings(config):
-        if setting.partition(".")[0] not in {"attention", *_ATTENTION_SITES}:
-            yield setting, *rest
-    for site in _ATTENTION_SITES:
-        for setting, *rest in flatten_settings(getattr(config, f"resolved_{site}")):
-            yield f"{site}.{setting}", *rest
 
 
 def flatten_settings(config: Config) -> Iterator[tuple[str, Any, Any]]:
@@ -92,148 +98,108 @@ def flatten_settings(config: Config) -> Iterator[tuple[str, Any, Any]]:
             yield name, value, field.default
 
 
+@torch.no_grad()
 def write_ctranslate2_model(bundle: Bundle, directory: Path) -> None:
     """Write the model to `directory` in the format of CTranslate2."""
-    spec = _SpecBuilder(bundle).build()
+    from ctranslate2 import specs  # type: ignore[import-untyped] # noqa: PLC0415
+
+    config, model = bundle.config, bundle.build_model()
+    spec = specs.TransformerSpec.from_config(
+        (config.encoder_layers, config.decoder_layers),
+        config.heads,
+        pre_norm=config.norm.placement == "pre",
+        activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
+        layernorm_embedding=config.embeddings.norm,
+    )
+    _fill_stack(spec.encoder, model.encoder, config)
+    _fill_stack(spec.decoder, model.decoder, config)
+    spec.encoder.embeddings[0].weight = _array(model.encoder.embeddings.tokens.weight_VM)
+    spec.decoder.embeddings.weight = _array(model.decoder.embeddings.tokens.weight_VM)
+    spec.decoder.projection.weight = _array(model.output.tokens.weight_VM)
+    if model.output.bias_V is not None:
+        spec.decoder.projection.bias = _array(model.output.bias_V)
+    _fill_vocabularies(spec, bundle)
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(directory))
 
 
-class _SpecBuilder:
-    """Copies the weights of one model into a CTranslate2 model specification."""
-
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
-        self._config = bundle.config
-        self._weights: Mapping[str, Tensor] = bundle.weights
-
-    def build(self) -> Any:
-        from ctranslate2 import specs  # type: ignore[import-untyped] # noqa: PLC0415
-
-        config = self._config
-        spec = specs.TransformerSpec.from_config(
-            (config.encoder_layers, config.decoder_layers),
-            config.heads,
-            pre_norm=config.norm.placement == "pre",
-            activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
-            layernorm_embedding=config.embeddings.norm,
-        )
-        self._fill_embeddings(spec)
-        for stack, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-            for number, layer in enumerate(side.layer):
-                self._fill_layer(layer, f"{stack}.layers.{number}", stack)
-        self._fill_config(spec)
-        return spec
-
-    def _fill_embeddings(self, spec: Any) -> None:
-        source = self._array("encoder.embeddings.tokens.weight_VM")
-        tie = self._config.embeddings.tie
-        target = source if tie == "all" else self._array("decoder.embeddings.tokens.weight_VM")
-        output = self._array("output.tokens.weight_VM") if tie == "none" else target
-        spec.encoder.embeddings[0].weight = source
-        spec.decoder.embeddings.weight = target
-        spec.decoder.projection.weight = output
-        if self._config.embeddings.output_bias:
-            spec.decoder.projection.bias = self._array("output.bias_V")
-        for stack, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-            side.scale_embeddings = self._config.embeddings.scale
-            side.position_encodings.encodings = self._positions(stack)
-            if self._config.embeddings.norm:
-                self._fill_norm(side.layernorm_embedding, f"{stack}.embeddings.norm")
-            if self._config.norm.placement == "pre":
-                self._fill_norm(side.layer_norm, f"{stack}.norm")
-
-    def _fill_layer(self, layer: Any, name: str, stack: str) -> None:
-        config = self._config
-        attention = (
-            config.resolved_encoder_attention
-            if stack == "encoder"
-            else config.resolved_decoder_attention
-        )
-        self._fill_self_attention(layer.self_attention, f"{name}.attention", attention)
-        self._fill_norm(layer.self_attention.layer_norm, f"{name}.attention_residual.norm")
-        if stack == "decoder":
-            self._fill_cross_attention(layer.attention, f"{name}.cross_attention")
-            self._fill_norm(layer.attention.layer_norm, f"{name}.cross_attention_residual.norm")
-        self._fill_linear(layer.ffn.linear_0, f"{name}.feed_forward.up")
-        self._fill_linear(layer.ffn.linear_1, f"{name}.feed_forward.down")
-        self._fill_norm(layer.ffn.layer_norm, f"{name}.feed_forward_residual.norm")
-
-    def _fill_self_attention(
-        self, part: Any, name: str, attention: AttentionFunctionConfig
-    ) -> None:
-        for kind in self._parameter_names(attention):
-            first, *others = np.split(self._array(f"{name}.qkv.{kind}"), _num_stacked(attention))
-            keys, values = [first, *others] if attention.shared_qk else others
-            queries = first * self._query_factor(attention)
-            setattr(part.linear[0], kind, np.concatenate((queries, keys, values)))
-            setattr(part.linear[1], kind, self._array(f"{name}.output.{kind}"))
-
-    def _fill_cross_attention(self, part: Any, name: str) -> None:
-        attention = self._config.resolved_cross_attention
-        for kind in self._parameter_names(attention):
-            queries = self._array(f"{name}.query.{kind}")
-            memory = self._array(f"{name}.key_value.{kind}")
-            both = np.concatenate((queries, memory)) if attention.shared_qk else memory
-            setattr(part.linear[0], kind, queries * self._query_factor(attention))
-            setattr(part.linear[1], kind, both)
-            setattr(part.linear[2], kind, self._array(f"{name}.output.{kind}"))
-
-    def _query_factor(self, attention: AttentionFunctionConfig) -> np.float32:
-        """Return the factor on the queries that replaces CTranslate2's fixed scale of 1/√d_head."""
-        fixed = (self._config.d_model // self._config.heads) ** -0.5
-        default = 1.0 if attention.kind == "dot" else fixed
-        scale = default if attention.scale is None else attention.scale
-        return np.float32(scale / fixed)
-
-    def _positions(self, stack: str) -> Float32Array:
-        """Return the positional encodings that are added to the embeddings.
-
-        CTranslate2's own encodings start at position 1 and have another layout.
-        """
-        positions, d_model = self._config.positions, self._config.d_model
-        if positions.kind == "learned":
-            return self._array(f"{stack}.embeddings.positions.weight_NM")
-        if positions.kind == "none":
-            return np.zeros((DEFAULT_MAX_POSITIONS, d_model), np.float32)
-        assert positions.kind == "sinusoid", f"{positions.kind} positions are not supported"
-        sinusoids = compute_sinusoids(
-            torch.arange(DEFAULT_MAX_POSITIONS), d_model, positions.layout, positions.frequencies
-        )
-        return sinusoids.float().numpy()
-
-    def _fill_linear(self, part: Any, name: str) -> None:
-        part.weight, part.bias = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
-
-    def _fill_norm(self, part: Any, name: str) -> None:
-        part.gamma, part.beta = (self._array(f"{name}.{kind}") for kind in ("weight", "bias"))
-
-    @staticmethod
-    def _parameter_names(attention: AttentionFunctionConfig) -> tuple[str, ...]:
-        return ("weight", "bias") if attention.bias else ("weight",)
-
-    def _array(self, name: str) -> Float32Array:
-        """Return a copy, because quantization to int8 scales the array in place."""
-        return self._weights[name].numpy().copy()
-
-    def _fill_config(self, spec: Any) -> None:
-        bundle = self._bundle
-        source, target = bundle.tokenizers.source, bundle.tokenizers.target
-        spec.register_source_vocabulary(list(source.pieces))
-        spec.register_target_vocabulary(list(target.pieces))
-        unk = target.special_ids.unk
-        spec.config.unk_token = target.pieces[unk if unk is not None else 0]
-        spec.config.bos_token = target.pieces[bundle.special_tokens.decoder_start_id]
-        spec.config.eos_token = target.pieces[bundle.special_tokens.target_eos_id]
-        spec.config.decoder_start_token = target.pieces[bundle.special_tokens.decoder_start_id]
-        spec.config.add_source_bos = False  # the engine adds the special tokens
-        spec.config.add_source_eos = False
-        spec.config.layer_norm_epsilon = bundle.config.norm.eps
+def _fill_stack(spec: Any, stack: Encoder | Decoder, config: ModelConfig) -> None:
+    """Copy embeddings, layers and the final norm of the encoder or decoder."""
+    spec.scale_embeddings = config.embeddings.scale
+    # CTranslate2's own encodings start at position 1 and have another layout.
+    zeros_1TM = torch.zeros(1, config.max_positions or DEFAULT_MAX_POSITIONS, config.d_model)
+    spec.position_encodings.encodings = _array(stack.embeddings.positions(zeros_1TM)[0])
+    if config.embeddings.norm:
+        _fill_norm(spec.layernorm_embedding, stack.embeddings.norm)
+    if config.norm.placement == "pre":
+        _fill_norm(spec.layer_norm, stack.norm)
+    for part, layer in zip(spec.layer, stack.layers, strict=True):
+        _fill_layer(part, layer)
 
 
-def _num_stacked(attention: AttentionFunctionConfig) -> int:
-    return 2 if attention.shared_qk else 3
+def _fill_layer(spec: Any, layer: Any) -> None:
+    _fill_self_attention(spec.self_attention, layer.attention)
+    _fill_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
+    if isinstance(layer, DecoderLayer):
+        _fill_cross_attention(spec.attention, layer.cross_attention)
+        _fill_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
+    _fill_linear(spec.ffn.linear_0, layer.feed_forward.up)
+    _fill_linear(spec.ffn.linear_1, layer.feed_forward.down)
+    _fill_norm(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+
+
+def _fill_self_attention(spec: Any, module: SelfAttention) -> None:
+    for name, parameter in module.qkv.named_parameters():
+        first, *others = np.split(_array(parameter), module.qkv.num_stacked)
+        keys, values = [first, *others] if module.shared_qk else others
+        queries = first * _query_factor(module)
+        setattr(spec.linear[0], name, np.concatenate((queries, keys, values)))
+    _fill_linear(spec.linear[1], module.output)
+
+
+def _fill_cross_attention(spec: Any, module: CrossAttention) -> None:
+    for name, parameter in module.query.named_parameters():
+        queries, memory = _array(parameter), _array(getattr(module.key_value, name))
+        both = np.concatenate((queries, memory)) if module.shared_qk else memory
+        setattr(spec.linear[0], name, queries * _query_factor(module))
+        setattr(spec.linear[1], name, both)
+    _fill_linear(spec.linear[2], module.output)
+
+
+def _query_factor(module: MultiHeadAttention) -> np.float32:
+    """Return the factor on the queries that replaces CTranslate2's fixed scale of 1/√d_head."""
+    assert isinstance(module.attention, DotProductAttention)
+    d_head = module.output.in_features // module.heads
+    return np.float32(module.attention.scale / d_head**-0.5)
+
+
+def _fill_linear(spec: Any, module: nn.Linear) -> None:
+    for name, parameter in module.named_parameters():
+        setattr(spec, name, _array(parameter))
+
+
+def _fill_norm(spec: Any, module: nn.Module) -> None:
+    assert isinstance(module, nn.LayerNorm)
+    spec.gamma, spec.beta = _array(module.weight), _array(module.bias)
+
+
+def _array(weight: Tensor) -> NDArray[np.float32]:
+    """Return a copy, because quantization to int8 scales the array in place."""
+    return weight.numpy().copy()
+
+
+def _fill_vocabularies(spec: Any, bundle: Bundle) -> None:
+    target, special_tokens = bundle.tokenizers.target, bundle.special_tokens
+    spec.register_source_vocabulary(list(bundle.tokenizers.source.pieces))
+    spec.register_target_vocabulary(list(target.pieces))
+    spec.config.unk_token = target.pieces[target.special_ids.unk or 0]
+    spec.config.bos_token = target.pieces[special_tokens.decoder_start_id]
+    spec.config.eos_token = target.pieces[special_tokens.target_eos_id]
+    spec.config.decoder_start_token = target.pieces[special_tokens.decoder_start_id]
+    spec.config.add_source_bos = False  # the engine adds the special tokens
+    spec.config.add_source_eos = False
+    spec.config.layer_norm_epsilon = bundle.config.norm.eps
 
 
 CACHE_DIRECTORY_NAME = "ctranslate2"

@@ -31,11 +31,15 @@ from seq2see.explain.interventions import (
     find_intervention_problems,
     named_attention_modules,
 )
-from seq2see.model import RelativeAttention, Transformer
+from seq2see.model import (
+    AbsolutePositions,
+    RelativeAttention,
+    RelativePositions,
+    Transformer,
+)
 from seq2see.model.attention import AttentionFunction, AttentionInputs, MultiHeadAttention
 from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.model.cache import LayerCache
-from seq2see.model.embeddings import BasePositionalEncoding
 from seq2see.model.layers import DecoderLayer
 from seq2see.model.masks import AttentionMask, BatchLayout
 from seq2see.model.recorder import NULL_RECORDER, Recorder
@@ -205,10 +209,10 @@ class AblatedResidual(nn.Module):
         return self.inner(x_NM, lambda h_NM: torch.zeros_like(sublayer(h_NM)))
 
 
-class ShiftedPositionalEncoding(BasePositionalEncoding):
+class ShiftedPositionalEncoding(AbsolutePositions):
     """Positional encodings that start at a later position."""
 
-    def __init__(self, inner: BasePositionalEncoding, shift: int) -> None:
+    def __init__(self, inner: AbsolutePositions, shift: int) -> None:
         super().__init__()
         self.inner = inner
         self.shift = shift
@@ -223,18 +227,6 @@ class ShiftedPositionalEncoding(BasePositionalEncoding):
     def forward(self, x_BTM: Tensor, offset: int = 0) -> Tensor:
         """Return `x` with positions; its first token has position `offset + shift`."""
         return self.inner(x_BTM, offset + self.shift)
-
-
-class AblatedRelativePositionEmbeddings(nn.Module):
-    """Replaces `RelativePositionEmbeddings`: scores and outputs do not depend on distances."""
-
-    def compute_scores(self, queries_BHTD: Tensor, num_keys: int) -> Tensor:  # noqa: ARG002
-        """Return zero."""
-        return queries_BHTD.new_zeros(())
-
-    def weighted_sum(self, weights_BHTS: Tensor) -> Tensor:
-        """Return zero."""
-        return weights_BHTS.new_zeros(())
 
 
 def _collect_head_patches(
@@ -272,13 +264,13 @@ def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[tupl
                 partial(ShiftedPositionalEncoding, shift=offset),
             )
         case AblatePositions(stack=stack):
-            yield f"{stack}.embeddings.positions", lambda _: BasePositionalEncoding()
+            yield f"{stack}.embeddings.positions", lambda _: AbsolutePositions()
             for name, module in named_attention_modules(model):
                 is_relative = isinstance(module.attention, RelativeAttention)
                 if module.site.stack == stack and is_relative:
                     yield (
                         f"{name}.attention.distances",
-                        lambda _: AblatedRelativePositionEmbeddings(),
+                        lambda _: RelativePositions(),
                     )
 
 

@@ -45,7 +45,6 @@ from seq2see.explain.words import (
 from seq2see.model import RelativeAttention, StackName, Transformer, count_parameters
 from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
-from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
 from seq2see.search import Hypothesis, SearchConfig
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
@@ -259,12 +258,10 @@ def _describe_model(explained: ExplainedModel) -> ModelShape:
 
 def _positions_kind(model: Transformer, modules: Sequence[MultiHeadAttention]) -> str:
     """Return the kind of positions by its name in `PositionsConfig`."""
-    if any(isinstance(module.attention, RelativeAttention) for module in modules):
-        return "relative"
-    positions = model.encoder.embeddings.positions
-    if isinstance(positions, SinusoidalPositions):
-        return "sinusoid"
-    return "learned" if isinstance(positions, LearnedPositions) else "none"
+    distances = [
+        m.attention.distances for m in modules if isinstance(m.attention, RelativeAttention)
+    ]
+    return [*distances, model.encoder.embeddings.positions][0].kind
 
 
 def _norm_kind(model: Transformer) -> str:

@@ -1,13 +1,13 @@
 """The Transformer: token ids in, logits out.
 
 A `ModelConfig` describes a model, `ModelBuilder` builds its modules, and `Transformer` combines
-them. All modules that an experiment may replace are public.
+them. The parts that an experiment may replace are in the modules of this package.
 """
 
 from seq2see.model.attention import (
+    ATTENTION_KINDS,
     AdditiveAttention,
     AttentionFunction,
-    AttentionInputs,
     CrossAttention,
     DotProductAttention,
     LinformerAttention,
@@ -16,46 +16,28 @@ from seq2see.model.attention import (
     RelativeAttention,
     SelfAttention,
 )
-from seq2see.model.basic_modules import (
-    ACTIVATIONS,
-    BatchNorm,
-    Dropout,
-    FeedForward,
-    PostNormResidual,
-    PreNormResidual,
-    Residual,
-    Sublayer,
-    XavierLinear,
-)
-from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues, LayerCache
+from seq2see.model.cache import DecoderCache, EncoderOutput, KeyValues
 from seq2see.model.config import (
-    PRESETS,
     AttentionFunctionConfig,
     DropoutConfig,
     EmbeddingAndOutputConfig,
     ModelConfig,
-    NormConfig,
-    PositionsConfig,
 )
-from seq2see.model.embeddings import (
-    BasePositionalEncoding,
-    Embeddings,
-    LearnedPositions,
-    OutputProjection,
-    RelativePositionEmbeddings,
-    SinusoidalPositions,
-    TokenEmbedding,
-    compute_sinusoids,
-)
-from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.layers import Decoder, DecoderLayer, Encoder
 from seq2see.model.masks import (
     CAUSAL_MASK,
     NO_MASK,
     AttentionMask,
     BatchLayout,
-    UnpaddedLayout,
     build_padded_key_mask,
     masked_softmax,
+)
+from seq2see.model.positional_encodings import (
+    POSITIONAL_ENCODINGS,
+    AbsolutePositions,
+    RelativePositionEmbeddings,
+    RelativePositions,
+    compute_sinusoids,
 )
 from seq2see.model.recorder import (
     NULL_RECORDER,
@@ -71,62 +53,44 @@ from seq2see.model.summary import count_parameters, format_model_summary
 from seq2see.model.transformer import ModelBuilder, Transformer
 
 __all__ = [
-    "ACTIVATIONS",
+    "ATTENTION_KINDS",
     "CAUSAL_MASK",
     "NO_MASK",
     "NULL_RECORDER",
-    "PRESETS",
+    "POSITIONAL_ENCODINGS",
+    "AbsolutePositions",
     "AdditiveAttention",
     "AttentionFunction",
     "AttentionFunctionConfig",
-    "AttentionInputs",
     "AttentionIntermediates",
     "AttentionListener",
     "AttentionMask",
     "AttentionModuleId",
     "AttentionRecorder",
-    "BasePositionalEncoding",
     "BatchLayout",
-    "BatchNorm",
     "CrossAttention",
     "Decoder",
     "DecoderCache",
     "DecoderLayer",
     "DotProductAttention",
-    "Dropout",
     "DropoutConfig",
     "EmbeddingAndOutputConfig",
-    "Embeddings",
     "Encoder",
-    "EncoderLayer",
     "EncoderOutput",
-    "FeedForward",
     "KeyValues",
-    "LayerCache",
     "LayerListener",
-    "LearnedPositions",
     "LinformerAttention",
     "ModelBuilder",
     "ModelConfig",
     "MultiHeadAttention",
-    "NormConfig",
-    "OutputProjection",
-    "PositionsConfig",
-    "PostNormResidual",
-    "PreNormResidual",
     "QKNormAttention",
     "Recorder",
     "RelativeAttention",
     "RelativePositionEmbeddings",
-    "Residual",
+    "RelativePositions",
     "SelfAttention",
-    "SinusoidalPositions",
     "StackName",
-    "Sublayer",
-    "TokenEmbedding",
     "Transformer",
-    "UnpaddedLayout",
-    "XavierLinear",
     "build_padded_key_mask",
     "compute_sinusoids",
     "count_parameters",

@@ -9,7 +9,9 @@ computed by one product where they have the same input.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +20,13 @@ from torch.nn import functional as F
 from seq2see.errors import InputError
 from seq2see.model.basic_modules import Dropout, XavierLinear
 from seq2see.model.cache import KeyValues
-from seq2see.model.embeddings import RelativePositionEmbeddings
 from seq2see.model.masks import (
     NO_MASK,
     AttentionMask,
     BatchLayout,
     masked_softmax,
 )
+from seq2see.model.positional_encodings import RelativePositions
 from seq2see.model.recorder import (
     NULL_RECORDER,
     AttentionIntermediates,
@@ -33,6 +35,9 @@ from seq2see.model.recorder import (
     Recorder,
 )
 from seq2see.model.short_attention import short_attention, supports_short_attention
+
+if TYPE_CHECKING:
+    from seq2see.model.config import AttentionFunctionConfig, ModelConfig
 
 # B batch, G targets (several per source in beam search), H heads, T queries, S keys,
 # D features of a head, R mixtures of keys, N tokens of the batch, M features of the model
@@ -168,26 +173,21 @@ class AdditiveAttention(AttentionFunction):
 
 
 class RelativeAttention(AttentionFunction):
-    """Dot-product attention with relative position embeddings a_K and a_V (Shaw et al., 2018).
+    """Dot-product attention with relative positions, which add to the scores and to the output."""
 
-    The score is scale · q·(k + a_K), and the output is the weighted sum of v + a_V.
-    """
-
-    def __init__(
-        self, scale: float, distances: RelativePositionEmbeddings, dropout: Dropout
-    ) -> None:
+    def __init__(self, scale: float, distances: RelativePositions, dropout: Dropout) -> None:
         super().__init__(dropout)
         self.scale = scale
         self.distances = distances
 
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
-        """Return scale · q·(k + a_K)."""
+        """Return scale · q·k plus the scores of the distances."""
         queries_BHTD = self.scale * queries_BHTD
         content_scores_BHTS = queries_BHTD @ keys_BHSD.transpose(-2, -1)
         return content_scores_BHTS + self.distances.compute_scores(queries_BHTD, keys_BHSD.size(2))
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
-        """Return the weighted sum of v + a_V."""
+        """Return the weighted sum of the values plus that of the distances."""
         return weights_BHTS @ values_BHSD + self.distances.weighted_sum(weights_BHTS)
 
 
@@ -225,6 +225,55 @@ class LinformerAttention(DotProductAttention):
         keys_BHRD = self.mix_keys_RS[:, :length] @ keys_BHSD
         values_BHRD = self.mix_values_RS[:, :length] @ values_BHSD
         return AttentionInputs(queries_BHTD, keys_BHRD, values_BHRD, NO_MASK)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionKind:
+    """One value of `attention.kind`."""
+
+    build: Callable[[ModelConfig, AttentionFunctionConfig, float, Dropout], AttentionFunction]
+    """Builds the function from the configs, the scale and the dropout."""
+    settings: tuple[str, ...] = ("scale",)
+    """Fields of `AttentionFunctionConfig` that not all kinds use."""
+    is_scaled: bool = True
+    """The default scale is 1/√d_head, otherwise 1."""
+    is_dot_product: bool = False
+    """It is q·k without weights of its own; relative positions and CTranslate2 require this."""
+    is_encoder_only: bool = False
+    """It mixes positions, so it cannot be causal or cached."""
+
+
+ATTENTION_KINDS: Mapping[str, AttentionKind] = {
+    "scaled_dot": AttentionKind(
+        lambda _, __, scale, dropout: DotProductAttention(scale, dropout), is_dot_product=True
+    ),
+    "dot": AttentionKind(
+        lambda _, __, scale, dropout: DotProductAttention(scale, dropout),
+        is_scaled=False,
+        is_dot_product=True,
+    ),
+    "additive": AttentionKind(
+        lambda model, _, __, dropout: AdditiveAttention(
+            model.heads, model.d_model // model.heads, dropout
+        ),
+        settings=(),
+    ),
+    "qk_norm": AttentionKind(
+        lambda model, _, scale, dropout: QKNormAttention(
+            model.d_model // model.heads, scale, model.norm.eps, dropout
+        ),
+        is_scaled=False,
+    ),
+    "linformer": AttentionKind(
+        lambda _, attention, scale, dropout: LinformerAttention(
+            attention.max_length, attention.rank, scale, dropout
+        ),
+        settings=("scale", "max_length", "rank"),
+        is_encoder_only=True,
+    ),
+}
+"""The kinds of attention functions."""
+DOT_PRODUCT_KINDS = tuple(name for name, kind in ATTENTION_KINDS.items() if kind.is_dot_product)
 
 
 class MultiHeadAttention(nn.Module):

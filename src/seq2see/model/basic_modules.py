@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seq2see.errors import InputError
-from seq2see.model.config import Activation
 
 # N tokens of the batch, M features of the model
 
 Sublayer = Callable[[Tensor], Tensor]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 ACTIVATIONS: Mapping[Activation, Sublayer] = {
     "relu": torch.relu,

@@ -7,33 +7,50 @@ a module works is documented in the module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
 from seq2see.config import Config, deep_merge
 from seq2see.errors import ConfigError, Problem
+from seq2see.model.attention import ATTENTION_KINDS, DOT_PRODUCT_KINDS, AttentionKind
+from seq2see.model.basic_modules import Activation
+from seq2see.model.positional_encodings import (
+    POSITIONAL_ENCODINGS,
+    PositionalEncoding,
+    RelativePositions,
+)
+from seq2see.model_presets import PRESETS
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+AttentionSetting = Literal["encoder_attention", "decoder_attention", "cross_attention"]
+ATTENTION_SETTINGS: tuple[AttentionSetting, ...] = get_args(AttentionSetting)
+
+if TYPE_CHECKING:
+    AttentionKindName: TypeAlias = str
+    PositionsKindName: TypeAlias = str
+else:
+    AttentionKindName = Literal[*ATTENTION_KINDS]
+    PositionsKindName = Literal[*POSITIONAL_ENCODINGS]
 
 
-def _ignored_fields(
-    config: AttentionFunctionConfig | PositionsConfig, field_kinds: Mapping[str, str]
+def _find_ignored_settings(
+    config: AttentionFunctionConfig | PositionsConfig,
+    kinds: Mapping[str, AttentionKind] | Mapping[str, type[PositionalEncoding]],
 ) -> Iterator[Problem]:
-    """Yield a message for each field that is set although the chosen kind ignores it.
-
-    `field_kinds` maps a field to the only kind that uses it.
-    """
-    for field, kind in field_kinds.items():
+    """Yield a problem for each setting that is set although the chosen kind ignores it."""
+    for field in dict.fromkeys(field for kind in kinds.values() for field in kind.settings):
         default = type(config).model_fields[field].default
-        if config.kind != kind and getattr(config, field) != default:
-            yield Problem(field, f"must be left out with kind `{config.kind}`: only {kind} has it")
+        if field not in kinds[config.kind].settings and getattr(config, field) != default:
+            users = ", ".join(name for name, kind in kinds.items() if field in kind.settings)
+            yield Problem(
+                field, f"must be left out with kind `{config.kind}`: it belongs to {users}"
+            )
 
 
 class AttentionFunctionConfig(Config):
     """The attention function and its projections."""
 
-    kind: Literal["scaled_dot", "dot", "additive", "qk_norm", "linformer"] = "scaled_dot"
+    kind: AttentionKindName = "scaled_dot"
     """`scaled_dot`: q·k/√d_k, as in the paper. `dot`: q·k. `additive`: v·tanh(q + k).
     `qk_norm`: LayerNorm(q)·LayerNorm(k). `linformer`: scaled, over `rank` mixtures of the keys."""
     scale: float | None = None
@@ -49,17 +66,13 @@ class AttentionFunctionConfig(Config):
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each setting that the chosen kind ignores."""
-        if self.kind == "additive" and self.scale is not None:
-            yield Problem(
-                "scale", "must be left out with kind `additive`, which does not multiply q and k"
-            )
-        yield from _ignored_fields(self, {"max_length": "linformer", "rank": "linformer"})
+        yield from _find_ignored_settings(self, ATTENTION_KINDS)
 
 
 class PositionsConfig(Config):
     """The positional encoding."""
 
-    kind: Literal["sinusoid", "learned", "relative", "none"] = "sinusoid"
+    kind: PositionsKindName = "sinusoid"
     """`sinusoid` and `learned` are added to the embeddings. `relative` (Shaw et al.) is a part of
     self-attention. `none`: the encoder does not know the order of the tokens."""
     layout: Literal["interleaved", "halves"] = "interleaved"
@@ -73,13 +86,7 @@ class PositionsConfig(Config):
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each setting that the chosen kind ignores."""
-        field_kinds = {
-            "layout": "sinusoid",
-            "frequencies": "sinusoid",
-            "max_length": "learned",
-            "max_distance": "relative",
-        }
-        yield from _ignored_fields(self, field_kinds)
+        yield from _find_ignored_settings(self, POSITIONAL_ENCODINGS)
 
 
 class NormConfig(Config):
@@ -170,20 +177,10 @@ class ModelConfig(Config):
             )
         return cls.model_validate(deep_merge(PRESETS[name], {**(overrides or {}), **settings}))
 
-    @property
-    def resolved_encoder_attention(self) -> AttentionFunctionConfig:
-        """The encoder's self-attention."""
-        return self.encoder_attention or self.attention
-
-    @property
-    def resolved_decoder_attention(self) -> AttentionFunctionConfig:
-        """The decoder's self-attention."""
-        return self.decoder_attention or self.attention
-
-    @property
-    def resolved_cross_attention(self) -> AttentionFunctionConfig:
-        """The decoder's attention to the encoder output."""
-        return self.cross_attention or self.attention
+    def resolve_attention(self, site: AttentionSetting) -> AttentionFunctionConfig:
+        """Return the attention of `encoder_attention` and so on, by default `attention`."""
+        resolved: AttentionFunctionConfig = getattr(self, site) or self.attention
+        return resolved
 
     @property
     def output_vocab_size(self) -> int:
@@ -192,8 +189,9 @@ class ModelConfig(Config):
 
     @property
     def max_positions(self) -> int | None:
-        """The maximum number of tokens of a sentence with learned positions; None: no limit."""
-        return self.positions.max_length if self.positions.kind == "learned" else None
+        """The maximum number of tokens of a sentence for the positions; None: no limit."""
+        settings = POSITIONAL_ENCODINGS[self.positions.kind].settings
+        return self.positions.max_length if "max_length" in settings else None
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each inconsistent size or invalid combination of options."""
@@ -213,44 +211,21 @@ class ModelConfig(Config):
                 "must be none or decoder with vocabularies of different sizes "
                 f"({self.vocab_size} and {self.output_vocab_size}), but is all instead",
             )
-        if self.positions.kind == "sinusoid" and self.d_model % 2:
-            yield Problem(
-                "d_model", f"must be even for sinusoid positions, but is {self.d_model} instead"
-            )
-        yield from self._attention_conflicts()
-
-    def _attention_conflicts(self) -> Iterator[Problem]:
-        sites = {
-            "encoder_attention": self.resolved_encoder_attention,
-            "decoder_attention": self.resolved_decoder_attention,
-            "cross_attention": self.resolved_cross_attention,
-        }
-        for site, attention in sites.items():
-            if attention.kind == "linformer" and site != "encoder_attention":
+        encoding = POSITIONAL_ENCODINGS[self.positions.kind]
+        yield from encoding.conflicts(self)
+        for setting in ATTENTION_SETTINGS:
+            kind = self.resolve_attention(setting).kind
+            if ATTENTION_KINDS[kind].is_encoder_only and setting != "encoder_attention":
                 yield Problem(
-                    f"{site}.kind",
-                    "must not be linformer: it mixes positions, so a query would "
-                    "attend to later tokens and decoding could not be cached; "
-                    "set it only as `encoder_attention`",
+                    f"{setting}.kind",
+                    f"must not be {kind}: it mixes positions, so a query would attend to later "
+                    "tokens and decoding could not be cached; set it only as `encoder_attention`",
                 )
-            is_relative = self.positions.kind == "relative" and site != "cross_attention"
-            if is_relative and attention.kind not in {"scaled_dot", "dot"}:
+            is_relative = issubclass(encoding, RelativePositions) and setting != "cross_attention"
+            if is_relative and not ATTENTION_KINDS[kind].is_dot_product:
+                allowed = " or ".join(DOT_PRODUCT_KINDS)
                 yield Problem(
-                    f"{site}.kind",
-                    "must be scaled_dot or dot with relative positions, "
-                    f"which are added to q·k, but is {attention.kind} instead",
+                    f"{setting}.kind",
+                    f"must be {allowed} with {encoding.kind} positions, "
+                    f"which are added to q·k, but is {kind} instead",
                 )
-
-
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
-    "small": {"d_model": 256, "d_ff": 1024, "heads": 4},
-    "base": {},
-    "big": {
-        "d_model": 1024,
-        "d_ff": 4096,
-        "heads": 16,
-        "dropout": {"embedding": 0.3, "residual": 0.3},
-    },
-}
-"""The usual sizes; `base` and `big` are those of the paper."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TypeVar
 
 from torch import Tensor, nn
 
 from seq2see.model.attention import (
-    AdditiveAttention,
+    ATTENTION_KINDS,
     AttentionFunction,
     CrossAttention,
-    DotProductAttention,
-    LinformerAttention,
     MultiHeadAttention,
-    QKNormAttention,
     RelativeAttention,
     SelfAttention,
 )
@@ -30,16 +25,13 @@ from seq2see.model.basic_modules import (
 )
 from seq2see.model.cache import DecoderCache, EncoderOutput
 from seq2see.model.config import AttentionFunctionConfig, ModelConfig
-from seq2see.model.embeddings import (
-    BasePositionalEncoding,
-    Embeddings,
-    LearnedPositions,
-    OutputProjection,
-    RelativePositionEmbeddings,
-    SinusoidalPositions,
-    TokenEmbedding,
-)
+from seq2see.model.embeddings import Embeddings, OutputProjection, TokenEmbedding
 from seq2see.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from seq2see.model.positional_encodings import (
+    POSITIONAL_ENCODINGS,
+    AbsolutePositions,
+    RelativePositions,
+)
 from seq2see.model.recorder import NULL_RECORDER, AttentionModuleId, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary
@@ -151,7 +143,8 @@ class ModelBuilder:
     def build_encoder_layer(self, index: int) -> EncoderLayer:
         """Build one encoder layer."""
         attention = self.build_self_attention(
-            self.config.resolved_encoder_attention, AttentionModuleId("encoder", index, "self")
+            self.config.resolve_attention("encoder_attention"),
+            AttentionModuleId("encoder", index, "self"),
         )
         return EncoderLayer(attention, self.build_feed_forward(), self.build_residual)
 
@@ -160,10 +153,12 @@ class ModelBuilder:
         config = self.config
         return DecoderLayer(
             self.build_self_attention(
-                config.resolved_decoder_attention, AttentionModuleId("decoder", index, "self")
+                config.resolve_attention("decoder_attention"),
+                AttentionModuleId("decoder", index, "self"),
             ),
             self.build_cross_attention(
-                config.resolved_cross_attention, AttentionModuleId("decoder", index, "cross")
+                config.resolve_attention("cross_attention"),
+                AttentionModuleId("decoder", index, "cross"),
             ),
             self.build_feed_forward(),
             self.build_residual,
@@ -198,21 +193,14 @@ class ModelBuilder:
     ) -> AttentionFunction:
         """Build the attention function of an attention module."""
         config = self.config
-        d_head = config.d_model // config.heads
-        default_scale = 1.0 if attention.kind in {"dot", "qk_norm"} else d_head**-0.5
+        kind, dropout = ATTENTION_KINDS[attention.kind], Dropout(config.dropout.attention)
+        default_scale = (config.d_model // config.heads) ** -0.5 if kind.is_scaled else 1.0
         scale = default_scale if attention.scale is None else attention.scale
-        dropout = Dropout(config.dropout.attention)
-        if config.positions.kind == "relative" and site.kind == "self":
-            distances = RelativePositionEmbeddings(d_head, config.positions.max_distance)
+        encoding = POSITIONAL_ENCODINGS[config.positions.kind]
+        if issubclass(encoding, RelativePositions) and site.kind == "self":
+            distances = encoding.from_config(config)
             return RelativeAttention(scale, distances, dropout)
-        build: Mapping[str, Callable[..., AttentionFunction]] = {
-            "scaled_dot": partial(DotProductAttention, scale),
-            "dot": partial(DotProductAttention, scale),
-            "additive": partial(AdditiveAttention, config.heads, d_head),
-            "qk_norm": partial(QKNormAttention, d_head, scale, config.norm.eps),
-            "linformer": partial(LinformerAttention, attention.max_length, attention.rank, scale),
-        }
-        return build[attention.kind](dropout=dropout)
+        return kind.build(config, attention, scale, dropout)
 
     def build_feed_forward(self) -> FeedForward:
         """Build the feed-forward network of a layer."""
@@ -256,12 +244,10 @@ class ModelBuilder:
             types,
         )
 
-    def build_positions(self) -> BasePositionalEncoding:
-        """Build the absolute positional encoding."""
+    def build_positions(self) -> AbsolutePositions:
+        """Build the absolute positional encoding, which adds nothing if positions are relative."""
         config = self.config
-        positions = config.positions
-        if positions.kind == "sinusoid":
-            return SinusoidalPositions(positions.layout, positions.frequencies)
-        if positions.kind == "learned":
-            return LearnedPositions(config.d_model, positions.max_length)
-        return BasePositionalEncoding()
+        encoding = POSITIONAL_ENCODINGS[config.positions.kind]
+        if not issubclass(encoding, AbsolutePositions):
+            return AbsolutePositions()
+        return encoding.from_config(config)

@@ -16,7 +16,6 @@ from torch import nn
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain.trace_format import encode_tensor, to_numpy
 from seq2see.model import Transformer, count_parameters
-from seq2see.model.embeddings import LearnedPositions
 from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.errors import NotFound
 from seq2see.serve.executor import Executor
@@ -67,10 +66,8 @@ def describe_position_vectors(model: ServedModel) -> dict[str, Any]:
     """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
     embeddings = _transformer(model).encoder.embeddings
     positions = embeddings.positions
-    num_known = (
-        len(positions.weight_NM) if isinstance(positions, LearnedPositions) else _MAX_POSITIONS
-    )
-    zeros_BTM = torch.zeros(1, min(num_known, _MAX_POSITIONS), embeddings.tokens.weight_VM.size(1))
+    num_positions = min(positions.max_positions or _MAX_POSITIONS, _MAX_POSITIONS)
+    zeros_BTM = torch.zeros(1, num_positions, embeddings.tokens.weight_VM.size(1))
     config = model.translator.bundle.config.positions
     return {
         "kind": config.kind,

@@ -12,7 +12,7 @@ from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, Problem
 from seq2see.loss import LossConfig
-from seq2see.model import ModelConfig
+from seq2see.model import ATTENTION_KINDS, ModelConfig
 from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
 from seq2see.training.schedule import ScheduleConfig
@@ -170,10 +170,14 @@ class RunConfig(Config):
 
 def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
     """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
-    attention = config.resolved_encoder_attention
+    attention = config.resolve_attention("encoder_attention")
     limits = {
         "positions": config.max_positions,
-        "encoder_attention": attention.max_length if attention.kind == "linformer" else None,
+        "encoder_attention": (
+            attention.max_length
+            if "max_length" in ATTENTION_KINDS[attention.kind].settings
+            else None
+        ),
     }
     return {name: limit for name, limit in limits.items() if limit is not None}
 

@@ -17,7 +17,6 @@ from seq2see.engines import CTranslate2Engine, TorchEngine
 from seq2see.engines.ctranslate2_conversion import (
     SUPPORTED_MODEL_SETTINGS,
     find_ctranslate2_unsupported_features,
-    flatten_model_settings,
     flatten_settings,
 )
 from seq2see.engines.ctranslate2_engine import (
@@ -27,6 +26,7 @@ from seq2see.engines.ctranslate2_engine import (
 )
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
+from seq2see.model.config import ATTENTION_SETTINGS
 from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
 
@@ -69,8 +69,8 @@ def test_each_kind_of_a_model_is_supported_or_rejected(setting: str, value: str)
 
 
 def test_all_settings_of_a_model_are_listed() -> None:
-    settings = {name for name, _, _ in flatten_model_settings(ModelConfig(vocab_size=20))}
-    assert settings == set(SUPPORTED_MODEL_SETTINGS)
+    settings = {name for name, _, _ in flatten_settings(ModelConfig(vocab_size=20))}
+    assert settings == {*SUPPORTED_MODEL_SETTINGS, *ATTENTION_SETTINGS}
 
 
 def test_all_settings_of_a_search_are_supported_or_rejected() -> None:

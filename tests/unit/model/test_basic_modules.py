@@ -18,7 +18,7 @@ from seq2see.model import (
     format_model_summary,
 )
 from seq2see.model.basic_modules import Dropout, XavierLinear, sample_dropout_mask
-from seq2see.model.embeddings import LearnedPositions, SinusoidalPositions
+from seq2see.model.positional_encodings import LearnedPositions, SinusoidalPositions
 
 
 def tiny(**settings: object) -> Transformer:

@@ -63,7 +63,7 @@ def test_builder_selects_attention_and_scale(
 ) -> None:
     settings = config(encoder_attention=attention)
     built = ModelBuilder(settings).build_attention_function(
-        settings.resolved_encoder_attention, SELF
+        settings.resolve_attention("encoder_attention"), SELF
     )
     assert type(built) is expected_type
     assert getattr(built, "scale", None) == scale

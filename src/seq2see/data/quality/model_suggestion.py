@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Literal
 
 from seq2see.data.quality.report import ModelSuggestion, format_count
 from seq2see.data.quality.words_and_word_ids import find_learnable_subwords
 from seq2see.data.readers import SentencePair
+from seq2see.model_presets import PresetName
 from seq2see.text import SpecialIds, TokenizerConfig
 
 _SUBWORDS_PER_ROOT = 9
@@ -25,7 +25,7 @@ _NUM_SPECIAL_PIECES = len(fields(SpecialIds)) + 256
 _COVERAGE = TokenizerConfig().character_coverage
 _MAX_PIECE_LENGTH = 15
 """Characters of the longest piece, without the space before it."""
-_SIZES: tuple[tuple[int, Literal["tiny", "small", "base", "big"], int], ...] = (
+_SIZES: tuple[tuple[int, PresetName, int], ...] = (
     (100_000, "tiny", 8_000),
     (500_000, "small", 16_000),
     (5_000_000, "base", 32_000),

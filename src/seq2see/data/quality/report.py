@@ -15,6 +15,7 @@ from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, PerPairStatistics
 from seq2see.data.quality.words_and_word_ids import FloatArray
 from seq2see.data.readers import SentencePair
+from seq2see.model_presets import PresetName
 from seq2see.text.packed_ids import IntArray
 
 Severity = Literal["fault", "warning", "note"]
@@ -150,7 +151,7 @@ class TestPairsInCorpusCounts:
 class ModelSuggestion:
     """Model preset and vocabulary size that fit the size of a corpus."""
 
-    preset: Literal["tiny", "small", "base", "big"]
+    preset: PresetName
     vocab_size: int
     reason: str
 
