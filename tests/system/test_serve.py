@@ -29,7 +29,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from seq2see.bundle import Bundle, Provenance, files
+from seq2see.bundle import Bundle, Provenance, StartAndEndTokenIds, files
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import tracing
 from seq2see.explain.trace_recorder import TraceRecorder
@@ -50,7 +50,7 @@ from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text import TokenizerConfig, TokenizerPair
-from seq2see.translator import Translation, TranslationOptions
+from seq2see.translator import SegmentRequest, Translation, TranslationOptions, Translator
 
 LINES = [f"the old animal number {n} crossed the wide street" for n in range(80)]
 TEXTS = [
@@ -242,6 +242,17 @@ def test_stream_reports_text_at_every_step(process: Process) -> None:
     assert last["translations"][0]["log_prob"] == pytest.approx(complete["log_prob"], rel=1e-4)
 
 
+def test_stream_of_long_sentence_reports_its_parts_in_order(process: Process) -> None:
+    words = " ".join(LINES[:12])
+    assert len(words) > 2 * 60  # characters; the model accepts 60 tokens at once
+    events = stream_events(process, {"text": words, "source": "en", "target": "de"})
+    *texts, _ = [data["text"] for kind, data in events if kind == "text"]
+    final = events[-1][1]["translations"][0]["text"]
+    longest = max(texts, key=len)
+    assert len(longest) > 0.9 * len(final)
+    assert final.startswith(longest[: len(final) // 2])
+
+
 def test_stream_of_several_texts_is_rejected(process: Process) -> None:
     body = {"text": ["a", "b"], "source": "en", "target": "de"}
     assert send(process.port, "/api/v1/stream", body)[0] == 400
@@ -370,17 +381,22 @@ def test_batched_translation_equals_single_translation(model_directory: Path, en
 # Failures.
 
 
-class SlowTranslator:
+class SlowTranslator(Translator):
     """A translator that takes a given time per batch and records the lines."""
 
-    languages = ("en", "de")
-
     def __init__(self, seconds: float) -> None:
-        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
-        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
+        tokenizer = SimpleNamespace(
+            encode=str.split, encode_batch=lambda lines, *_: [each.split() for each in lines]
+        )
+        engine = SimpleNamespace(name="slow", special_tokens=StartAndEndTokenIds())
+        tokenizers = SimpleNamespace(source=tokenizer)
+        super().__init__(engine, tokenizers, ("en", "de"))  # type: ignore[arg-type]
         self.seconds, self.lines = seconds, [""]
 
-    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
+    def translate_segments(
+        self, requests: Sequence[SegmentRequest], *_: object
+    ) -> list[Translation]:
+        lines = [request.segment.span.text for request in requests]
         self.lines += lines
         time.sleep(self.seconds)
         return [Translation(line.upper(), 0.0, 0.0) for line in lines]
@@ -389,7 +405,7 @@ class SlowTranslator:
 def slow_service(seconds: float, **limits: Any) -> tuple[Service, SlowTranslator]:
     """Return a service that takes the given time per batch, and its translator."""
     translator = SlowTranslator(seconds)
-    loaded = DefaultAndTorchTranslators(translator, translator)  # type: ignore[arg-type]
+    loaded = DefaultAndTorchTranslators(translator, translator)
     models = ModelRegistry([ServedModel("slow", Path("slow"), *loaded)], lambda _: loaded)
     config = ServeConfig(port=0, worker_threads=1, limits=LimitsConfig(**limits))
     return Service(config, models), translator
@@ -427,14 +443,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = streaming._ObservedEngine.step
+    step = streaming._ObservedTranslator.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(streaming._ObservedEngine, "step", slow_step)
+    monkeypatch.setattr(streaming._ObservedTranslator, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()
@@ -636,7 +652,6 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
     models = ModelRegistry.load([directory], load_torch)
     service = Service(ServeConfig(port=0, reload_seconds=60), models)
     service.start()
-    (model,) = service.models
 
     def translate() -> str:
         options = TextTranslationOptions(SETTINGS.with_settings({"beam_size": 1}))
@@ -659,7 +674,7 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
         weights.write_bytes(damaged)  # in place: truncates the memory-mapped file
         service.run_maintenance()
         service.run_maintenance()
-        assert "model.safetensors" in (model.reload_error or "")
+        assert "model.safetensors" in (models.first.reload_error or "")
         assert translate() == new
         assert service.is_ready
         context = RequestContext.with_timeout(30)
@@ -668,12 +683,12 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
     shutil.rmtree(directory)
     service.run_maintenance()
     service.run_maintenance()
-    assert "does not exist" in (model.reload_error or "")
+    assert "does not exist" in (models.first.reload_error or "")
     assert translate() == new
     shutil.copytree(model_directory, directory)
     service.run_maintenance()
     service.run_maintenance()
-    assert (model.reload_error, translate()) == (None, old)
+    assert (models.first.reload_error, translate()) == (None, old)
     service.close()
 
 

@@ -44,7 +44,7 @@ from seq2see.text import TextSpan
 from seq2see.translator import AlignmentLink, Translation, join_translations
 
 if TYPE_CHECKING:
-    from seq2see.translator import TranslationOptions, Translator
+    from seq2see.translator import LineTranslator, TranslationOptions
 
 TranslateWithAlignment = Callable[[Sequence[str]], list[Translation]]
 """Translates lines and returns their word alignments too."""
@@ -57,7 +57,7 @@ no sentence, and searching the translation for them would take long."""
 
 
 def translate_protected(
-    translator: Translator,
+    translator: LineTranslator,
     lines: Sequence[str],
     options: TranslationOptions | None = None,
     *,

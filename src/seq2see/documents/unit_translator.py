@@ -30,11 +30,11 @@ from seq2see.documents.placeholder_removal_and_insertion import (
 )
 from seq2see.documents.protected_translation import translate_preserving_placeholders
 from seq2see.text import TextSpan, split_sentences
-from seq2see.text.languages import is_written_without_spaces
+from seq2see.text.languages import find_sentence_separator
 
 if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback
-    from seq2see.translator import Translation, TranslationOptions, Translator
+    from seq2see.translator import LineTranslator, Translation, TranslationOptions
 
 _BATCH_SIZE = 256
 """Number of sentences between two calls of `on_progress`; without it all are one batch."""
@@ -51,7 +51,7 @@ class TextUnitTranslator:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: LineTranslator,
         options: TranslationOptions | None = None,
         *,
         keep_numbers: bool = False,
@@ -62,9 +62,7 @@ class TextUnitTranslator:
         self._keep_numbers = keep_numbers
         self._on_progress = on_progress
         self.languages = DocumentLanguages(*translator.languages)
-        source_has_spaces = not is_written_without_spaces(self.languages.source)
-        target_has_spaces = not is_written_without_spaces(self.languages.target)
-        self._separator = " " if target_has_spaces and not source_has_spaces else ""
+        self._separator = find_sentence_separator(*translator.languages)
 
     def translate(self, units: Sequence[TextUnit]) -> list[UnitTranslation]:
         """Return the best translation of each unit."""

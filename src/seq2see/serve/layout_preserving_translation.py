@@ -1,19 +1,19 @@
-"""Translates plain texts and HTML: finds translatable spans, translates them, joins the results.
+"""Translates plain texts and HTML: finds sentences, translates them, joins the results.
 
-Each line is translated separately: in texts that users send, a line break usually ends a sentence,
-and a list must stay a list. White space, list markers and sentences without a letter are copied.
+No sentence extends over several lines: in texts that users send, a line break usually ends a
+sentence, and a list must stay a list. White space, list markers and sentences without a letter are
+copied.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from seq2see.documents import (
     DocumentLanguages,
     DocumentReport,
-    IndexRange,
     ParsedDocument,
     TextUnitTranslator,
     UnitTranslation,
@@ -24,11 +24,12 @@ from seq2see.documents import (
     translate_protected,
 )
 from seq2see.text import TextSpan
+from seq2see.text.languages import find_sentence_separator
 from seq2see.translator import (
+    LineTranslator,
     Translation,
     TranslationFlag,
     TranslationOptions,
-    Translator,
     join_translations,
 )
 
@@ -44,52 +45,72 @@ class TextTranslationOptions:
     is_html: bool = False
     keep_numbers: bool = False
     """Whether numbers are protected like placeholders."""
+    prefixes: Mapping[int, str] = field(default_factory=dict)
+    """Prefixes of the translations of sentences, by their indices in the text."""
+
+    def find_prefix(self, index: int) -> str:
+        """Return the prefix of a sentence of a plain text; that of the text is for its first."""
+        return self.prefixes.get(index, "" if index else self.translation_options.prefix)
 
 
 def translate_texts(
-    translator: Translator, texts: Sequence[str], options: TextTranslationOptions
+    translator: LineTranslator, texts: Sequence[str], options: TextTranslationOptions
 ) -> list[Translation]:
     """Translate texts in order."""
     if options.is_html:
         return _translate_pages(translator, texts, options)
-    spans = [find_translatable_spans(text, translator.languages[0]) for text in texts]
-    lines = [span.text for spans_of_text in spans for span in spans_of_text]
-    translations = iter(_translate_lines(translator, lines, options))
+    sentences = [find_sentence_spans(text, translator.languages[0]) for text in texts]
+    with_prefixes = [
+        (sentence.text, options.find_prefix(index))
+        for some in sentences
+        for index, sentence in enumerate(some)
+    ]
+    remaining = iter(translate_sentences(translator, with_prefixes, options))
     return [
-        join_translations(text, spans_of_text, [next(translations) for _ in spans_of_text])
-        for text, spans_of_text in zip(texts, spans, strict=True)
+        join_sentences(translator, text, some, [next(remaining) for _ in some])
+        for text, some in zip(texts, sentences, strict=True)
     ]
 
 
-def _translate_lines(
-    translator: Translator, lines: Sequence[str], options: TextTranslationOptions
+def translate_sentences(
+    translator: LineTranslator,
+    sentences: Sequence[tuple[str, str]],
+    options: TextTranslationOptions,
 ) -> list[Translation]:
-    """Translate lines; lines with placeholders go through a slower method that protects them."""
-    has_placeholder = [
-        bool(find_placeholders(line, include_numbers=options.keep_numbers)) for line in lines
-    ]
-    marked = list(zip(lines, has_placeholder, strict=True))
-    plain_lines = [line for line, is_protected in marked if not is_protected]
-    protected_lines = [line for line, is_protected in marked if is_protected]
-    plain = iter(
-        translator.translate(plain_lines, options.translation_options) if plain_lines else []
-    )
-    protected = iter(_translate_protected(translator, protected_lines, options))
-    return [next(protected if is_protected else plain) for is_protected in has_placeholder]
+    """Translate pairs of a sentence and its prefix.
+
+    Sentences with placeholders go through a slower method that protects them.
+    """
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for index, (sentence, prefix) in enumerate(sentences):
+        is_protected = bool(find_placeholders(sentence, include_numbers=options.keep_numbers))
+        groups.setdefault((prefix, is_protected), []).append(index)
+    results: dict[int, Translation] = {}
+    for (prefix, is_protected), indices in groups.items():
+        lines = [sentences[index][0] for index in indices]
+        own = options.translation_options.model_copy(update={"prefix": prefix})
+        if is_protected:
+            keep_numbers = options.keep_numbers
+            translations = translate_protected(translator, lines, own, keep_numbers=keep_numbers)
+        else:
+            translations = translator.translate(lines, own)
+        results.update(zip(indices, translations, strict=True))
+    return [results[index] for index in range(len(sentences))]
 
 
-def _translate_protected(
-    translator: Translator, lines: Sequence[str], options: TextTranslationOptions
-) -> list[Translation]:
-    if not lines:
-        return []
-    return translate_protected(
-        translator, lines, options.translation_options, keep_numbers=options.keep_numbers
-    )
+def join_sentences(
+    translator: LineTranslator,
+    text: str,
+    sentences: Sequence[TextSpan],
+    translations: Sequence[Translation],
+) -> Translation:
+    """Return the translation of a text from those of its sentences."""
+    separator = find_sentence_separator(*translator.languages)
+    return join_translations(text, sentences, translations, separator=separator)
 
 
-def find_translatable_spans(text: str, language: str) -> list[TextSpan]:
-    """Return the parts of a text to translate: no list markers, no sentences without a letter."""
+def find_sentence_spans(text: str, language: str) -> list[TextSpan]:
+    """Return the sentences to translate: those with a letter, without list markers."""
     spans = []
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
         marker = extract_list_marker(match[0])
@@ -97,24 +118,13 @@ def find_translatable_spans(text: str, language: str) -> list[TextSpan]:
         offset = match.start() + len(marker)
         spans += [
             TextSpan(line[start:end], offset + start)
-            for start, end in _merge_adjacent_sentences(line, language)
+            for start, end in find_sentences(line, language)
         ]
     return spans
 
 
-def _merge_adjacent_sentences(line: str, language: str) -> list[IndexRange]:
-    """Return the sentences of a line that have a letter; neighbors are merged into one range."""
-    ranges: list[IndexRange] = []
-    for sentence in find_sentences(line, language):
-        if ranges and not line[ranges[-1].end : sentence.start].strip():
-            ranges[-1] = IndexRange(ranges[-1].start, sentence.end)
-        else:
-            ranges.append(sentence)
-    return ranges
-
-
 def _translate_pages(
-    translator: Translator, pages: Sequence[str], options: TextTranslationOptions
+    translator: LineTranslator, pages: Sequence[str], options: TextTranslationOptions
 ) -> list[Translation]:
     """Translate HTML fragments with their tags, also in each alternative.
 

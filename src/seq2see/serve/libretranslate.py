@@ -235,7 +235,7 @@ async def translate(
     n_best = form.alternatives + 1
     search = {"beam_size": max(service.config.beam_size, n_best), "n_best": n_best}
     options = TextTranslationOptions(
-        TranslationOptions(split="always").with_settings(search), form.format == "html"
+        TranslationOptions().with_settings(search), form.format == "html"
     )
     request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
     results = await executor.execute(

@@ -51,7 +51,10 @@ ModelLoader = Callable[[Path], DefaultAndTorchTranslators]
 
 @dataclass(eq=False)
 class ServedModel:
-    """A model directory and its translators. Instances are compared by identity."""
+    """A model directory and its translators, which do not change: a request keeps its model.
+
+    Instances are compared by identity.
+    """
 
     name: str
     path: Path
@@ -76,31 +79,32 @@ class ServedModel:
 
     def compute_costs(self, texts: Sequence[str], weight: float = 1.0) -> list[int]:
         """Return the number of tokens of each text, with the end token, times a weight."""
-        ids = self.translator.bundle.tokenizers.source.encode_batch(list(texts))
+        ids = self.translator.tokenizers.source.encode_batch(list(texts))
         return [math.ceil(weight * (len(sentence) + 1)) for sentence in ids]
 
-    def reload_if_changed(self, load: ModelLoader) -> str | None:
+    def reload_if_changed(self, load: ModelLoader) -> tuple[ServedModel, str | None]:
         """Load the directory again if its files have changed since the last load.
 
         It is loaded only if the files are the same as at the previous call: while they are being
         copied, they still change.
 
         Returns:
-            "replaced" or "failed" if the directory was loaded, else None.
+            The new model and "replaced"; or this model with "failed", or None if nothing changed.
         """
         current = read_model_files_stamp(self.path)
         is_stable, self._last_signature = current == self._last_signature, current
         if current == self.signature:
             self.reload_error = None
         if not is_stable or current in {self.signature, self._failed_signature}:
-            return None
+            return self, None
         try:
-            self.translator, self.torch_translator = load(self.path)
+            loaded = load(self.path)
         except (Seq2SeeError, OSError) as error:
             self.reload_error, self._failed_signature = str(error), current
-            return "failed"
-        self.signature, self.reload_error, self.loaded_at = current, None, time.time()
-        return "replaced"
+            return self, "failed"
+        return ServedModel(
+            self.name, self.path, *loaded, current, _last_signature=current
+        ), "replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +195,9 @@ class ModelRegistry:
             The models that were loaded again, each with "replaced" or "failed".
         """
         with self._lock:
-            outcomes = [(model, model.reload_if_changed(self._load)) for model in self._models]
-        return [(model, outcome) for model, outcome in outcomes if outcome]
+            reloaded = [model.reload_if_changed(self._load) for model in self._models]
+            self._models = tuple(model for model, _ in reloaded)
+        return [(model, outcome) for model, outcome in reloaded if outcome]
 
     def _direct_route(self, source: str, target: str) -> tuple[ServedModel, ...]:
         for model in self._models:

@@ -6,10 +6,11 @@ batches, and a pivot route can be used like a single model.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast, overload
+from typing import Any
 
 from seq2see.errors import Seq2SeeError
 from seq2see.serve.errors import (
@@ -18,9 +19,14 @@ from seq2see.serve.errors import (
     EngineError,
     Overloaded,
 )
-from seq2see.serve.model_registry import LanguageRoute, ServedModel
 from seq2see.serve.work_queue import RequestContext, WorkQueue
-from seq2see.translator import AlignmentLink, Translation, TranslationOptions, Translator
+from seq2see.translator import (
+    AlignmentLink,
+    SegmentRequest,
+    Translation,
+    TranslationOptions,
+    Translator,
+)
 
 _WINDOW_LINES = 256
 """Lines of a file that are in the queue at the same time."""
@@ -31,70 +37,68 @@ TokenWeightFunction = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class ModelWithOptions:
-    """Translation of lines by one model with the same options."""
+class SegmentTask:
+    """Translation of segments by one translator, which has split them, with the same options."""
 
-    model: ServedModel
+    translator: Translator
     options_key: str
     """The options as JSON, because the options themselves cannot be hashed."""
     options: TranslationOptions = field(compare=False)
 
-    @classmethod
-    def from_options(cls, model: ServedModel, options: TranslationOptions) -> ModelWithOptions:
-        """Return the task of a model with these options."""
-        return cls(model, options.model_dump_json(), options)
-
-    def run(self, items: Sequence[str]) -> Sequence[Translation]:
-        """Translate lines with the model's current translator."""
-        return self.model.translator.translate(list(items), options=self.options)
+    def run(self, items: Sequence[SegmentRequest]) -> Sequence[Translation]:
+        """Translate segments."""
+        return self.translator.translate_segments(items, self.options)
 
 
+@dataclass(frozen=True, slots=True)
 class QueuedRequestTranslator:
-    """Translates with one model through the queue, for one request."""
+    """Translates with one model through the queue, for one request.
 
-    def __init__(
-        self,
-        model: ServedModel,
-        queue: WorkQueue,
-        context: RequestContext,
-        *,
-        retry_when_full: bool = False,
-        on_error: ErrorCallback = lambda _: None,
-        token_weight: TokenWeightFunction = lambda _: 1.0,
-    ) -> None:
-        self._model, self._queue, self._context = model, queue, context
-        self._retry_when_full, self._on_error = retry_when_full, on_error
-        self._token_weight = token_weight
+    The thread of the request splits and tokenizes the lines; a worker translates the segments.
+    """
+
+    translator: Translator
+    queue: WorkQueue
+    context: RequestContext
+    retry_when_full: bool = False
+    """Whether to wait, up to the deadline, if the queue is full."""
+    on_error: ErrorCallback = lambda _: None
+    """Called with the exception of each segment on which the engine failed."""
+    token_weight: TokenWeightFunction = lambda _: 1.0
 
     @property
     def languages(self) -> tuple[str, str]:
         """Source and target language."""
-        return self._model.translator.languages
+        return self.translator.languages
 
     def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
         """Translate lines in order. A line that fails has an error in its translation."""
-        task = ModelWithOptions.from_options(self._model, options)
-        costs = self._model.compute_costs(lines, self._token_weight(options.search.beam_size))
-        if not self._retry_when_full:
-            results = self._queue.submit(self._context, task, lines, costs)
-            return [self._to_translation(result) for result in results]
-        translations: list[Translation] = []
-        for start in range(0, len(lines), _WINDOW_LINES):
-            window = slice(start, start + _WINDOW_LINES)
-            results = self._submit_with_retries(task, lines[window], costs[window])
-            translations += [self._to_translation(result) for result in results]
-        return translations
+        window = _WINDOW_LINES if self.retry_when_full else max(len(lines), 1)
+        windows = (lines[start : start + window] for start in range(0, len(lines), window))
+        return [each for some in windows for each in self._translate_window(some, options)]
+
+    def _translate_window(
+        self, lines: Sequence[str], options: TranslationOptions
+    ) -> list[Translation]:
+        segmented = self.translator.split_lines(lines, options)
+        requests = self.translator.build_requests(segmented)
+        weight = self.token_weight(options.search.beam_size)
+        costs = [math.ceil(weight * (len(each.segment.ids) + 1)) for each in requests]
+        task = SegmentTask(self.translator, options.model_dump_json(), options)
+        results = self._submit_with_retries(task, requests, costs)
+        return self.translator.merge_segments(segmented, list(map(self._to_translation, results)))
 
     def _submit_with_retries(
-        self, task: ModelWithOptions, lines: Sequence[str], costs: Sequence[int]
+        self, task: SegmentTask, requests: Sequence[SegmentRequest], costs: Sequence[int]
     ) -> list[Any]:
-        """Submit lines again while the queue is full, so that a started file is finished."""
+        """Submit work, also again while the queue is full, so that a started file is finished."""
         while True:
             try:
-                return self._queue.submit(self._context, task, lines, costs)
+                return self.queue.submit(self.context, task, requests, costs)
             except Overloaded as error:
                 pause = min(1.0, error.retry_after or 1.0)
-                if self._context.is_canceled or self._context.seconds_left < pause:
+                is_late = not self.context.is_active or self.context.seconds_left < pause
+                if is_late or not self.retry_when_full:
                     raise
                 time.sleep(pause)
 
@@ -103,7 +107,7 @@ class QueuedRequestTranslator:
             return result
         if isinstance(result, Seq2SeeError):
             return Translation("", 0.0, 0.0, error=str(result))
-        self._on_error(result)
+        self.on_error(result)
         code = EngineError.error_code
         return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE, error_code=code)
 
@@ -119,26 +123,14 @@ class RouteTranslator:
         """Source language of the first model and target language of the last one."""
         return self._translators[0].languages[0], self._translators[-1].languages[1]
 
-    @overload
     def translate(
-        self, lines: str, options: TranslationOptions | None = None, **settings: Any
-    ) -> Translation: ...
-
-    @overload
-    def translate(
-        self, lines: Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> list[Translation]: ...
-
-    def translate(
-        self, lines: str | Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> Translation | list[Translation]:
+        self, text: Sequence[str], options: TranslationOptions | None = None, **settings: Any
+    ) -> list[Translation]:
         """Translate lines in order through all pivot languages.
 
         Raises:
             DirectModelRequired: A glossary is given, and there is a pivot language.
         """
-        if isinstance(lines, str):
-            return self.translate([lines], options, **settings)[0]
         options = (options or TranslationOptions()).with_settings(settings)
         if options.glossary and len(self._translators) > 1:
             raise DirectModelRequired(
@@ -147,7 +139,7 @@ class RouteTranslator:
         pivot_options = TranslationOptions(
             alignment=options.alignment, split=options.split
         ).with_settings({"beam_size": options.search.beam_size})
-        translations = [Translation(line, 0.0, 0.0) for line in lines]
+        translations = [Translation(line, 0.0, 0.0) for line in text]
         for translator in self._translators:
             is_last = translator is self._translators[-1]
             texts = [translation.text for translation in translations]
@@ -155,39 +147,6 @@ class RouteTranslator:
             is_first = translator is self._translators[0]
             translations = results if is_first else list(map(_combine, translations, results))
         return translations
-
-
-def create_request_translator(
-    route: LanguageRoute,
-    queue: WorkQueue,
-    context: RequestContext,
-    *,
-    retry_when_full: bool = False,
-    on_error: ErrorCallback = lambda _: None,
-    token_weight: TokenWeightFunction = lambda _: 1.0,
-) -> Translator:
-    """Return the translator of a route for one request.
-
-    Args:
-        route: The models, at least one.
-        queue: The queue through which the work goes.
-        context: Client and deadline of the request.
-        retry_when_full: Whether to wait, up to the deadline, if the queue is full.
-        on_error: Called with the exception of each text on which the engine failed.
-        token_weight: Cost of a token for a beam size.
-    """
-    translators = [
-        QueuedRequestTranslator(
-            model,
-            queue,
-            context,
-            retry_when_full=retry_when_full,
-            on_error=on_error,
-            token_weight=token_weight,
-        )
-        for model in route.models
-    ]
-    return cast("Translator", RouteTranslator(translators))
 
 
 def _combine(first: Translation, second: Translation) -> Translation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import to_json
@@ -72,6 +72,10 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
     """Whether numbers are protected like placeholders."""
     prefix: str = Field(default="", max_length=1000)
     """Text that the translation must start with."""
+    prefixes: dict[
+        Annotated[int, Field(ge=0, strict=False)], Annotated[str, Field(max_length=1000)]
+    ] = Field(default_factory=dict, max_length=50)
+    """Texts that the translations of sentences must start with, by their indices in `sentences`."""
     forbidden: list[str] = Field(default_factory=list, max_length=50)
     """Phrases that must not occur in the translation."""
     glossary: dict[str, str] = Field(default_factory=dict, max_length=200)
@@ -82,10 +86,10 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
     """Whether to return the log-probability of each token."""
 
     def conflicts(self) -> Iterator[Problem]:
-        """Yield problems; offsets in HTML would refer to the text without its tags."""
+        """Yield problems; offsets and indices in HTML would refer to the text without its tags."""
         yield from super().conflicts()
         if self.format == "html":
-            for name in ("alignment", "token_scores"):
+            for name in ("alignment", "prefixes", "token_scores"):
                 if getattr(self, name):
                     yield Problem(name, "must be left out, since `format` is html")
 
@@ -98,7 +102,6 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
         """Return the options of the translation."""
         names = ("prefix", "forbidden", "glossary", "alignment", "token_scores")
         options = TranslationOptions(
-            split="always",
             check_retokenization=True,
             **{name: getattr(self, name) for name in names},
         )
@@ -106,6 +109,7 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
             options.with_settings(self.search_settings(config)),
             self.format == "html",
             self.keep_numbers,
+            self.prefixes,
         )
 
 

@@ -32,7 +32,7 @@ from seq2see.serve.lab import LabExperimentRunner
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
-from seq2see.serve.queued_translator import create_request_translator
+from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,
@@ -53,7 +53,7 @@ from seq2see.serve.uploaded_file_translation import (
 from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkerThreads, WorkQueue
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import language_name, match_language
-from seq2see.translator import Translation, TranslationOptions, Translator
+from seq2see.translator import Translation, TranslationOptions
 
 T = TypeVar("T")
 
@@ -282,7 +282,7 @@ class Service:
             context,
             model.compute_costs([text], weight)[0],
             lambda: translate_and_report_partial_text(
-                model.torch_translator, text, options.translation_options, context, on_partial_text
+                model.torch_translator, text, options, context, on_partial_text
             ),
         )
         return RoutedTranslation(translation, route)
@@ -402,15 +402,20 @@ class Service:
 
     def create_translator(
         self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False
-    ) -> Translator:
+    ) -> RouteTranslator:
         """Return the translator of a route for one request."""
-        return create_request_translator(
-            route,
-            self.queue,
-            context,
-            retry_when_full=retry_when_full,
-            on_error=self._log_engine_error,
-            token_weight=self.config.token_weight,
+        return RouteTranslator(
+            [
+                QueuedRequestTranslator(
+                    model.translator,
+                    self.queue,
+                    context,
+                    retry_when_full=retry_when_full,
+                    on_error=self._log_engine_error,
+                    token_weight=self.config.token_weight,
+                )
+                for model in route.models
+            ]
         )
 
     def _log_engine_error(self, error: BaseException) -> None:

@@ -38,7 +38,7 @@ from seq2see.serve.errors import (
     NotFound,
     UnsupportedFileFormat,
 )
-from seq2see.translator import TranslationOptions, Translator
+from seq2see.translator import LineTranslator, TranslationOptions
 
 _MAX_ARCHIVE_MEMBERS = 2000
 _MAX_STORED_FILES = 1000
@@ -90,7 +90,7 @@ def join_unit_texts(units: Sequence[TextUnit]) -> str:
 
 
 def translate_uploaded_file(
-    translator: Translator,
+    translator: LineTranslator,
     document: Document,
     options: TranslationOptions,
 ) -> tuple[bytes, int]:

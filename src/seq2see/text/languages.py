@@ -41,6 +41,15 @@ def is_written_without_spaces(tag: str | None) -> bool:
     return primary_language(tag) in _UNSPACED_LANGUAGES
 
 
+def find_sentence_separator(source: str, target: str) -> str:
+    """Return the text between the translations of sentences without a space between them.
+
+    It is a space from Chinese to English, for example, and empty within languages of one kind.
+    """
+    source_has_spaces = not is_written_without_spaces(source)
+    return "" if source_has_spaces or is_written_without_spaces(target) else " "
+
+
 def is_same_language(one: str, other: str) -> bool:
     """Return whether two tags have the same language, ignoring script and region."""
     return primary_language(one) == primary_language(other)

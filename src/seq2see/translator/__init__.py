@@ -10,13 +10,15 @@ from seq2see.translator.translation import (
     TranslationOptions,
     join_translations,
 )
-from seq2see.translator.translator import Translator, load
+from seq2see.translator.translator import LineTranslator, SegmentRequest, Translator, load
 from seq2see.translator.word_alignment import WordAlignment, align_words
 
 __all__ = [
     "AlignmentLink",
+    "LineTranslator",
     "PairScore",
     "ScoredToken",
+    "SegmentRequest",
     "SentencePairOffsets",
     "Translation",
     "TranslationFlag",

@@ -12,7 +12,7 @@ from seq2see.text import (
     split_long_sentence,
     split_sentences,
 )
-from seq2see.text.languages import is_written_without_spaces
+from seq2see.text.languages import find_sentence_separator
 from seq2see.text.normalization import check_surrogates
 from seq2see.translator.translation import SplitMode, Translation, join_translations
 
@@ -90,15 +90,8 @@ class LineSplitter:
         if len(spans) == 1 and spans[0].start == 0:  # most lines: all offsets are right already
             return parts[0]
         text = line.text[: spans[-1].end]
-        return join_translations(
-            text, spans, parts, start=spans[0].start, separator=self._separator
-        )
-
-    @property
-    def _separator(self) -> str:
-        """Text between two sentences that are not separated in the source, as in Chinese."""
-        source, target = map(is_written_without_spaces, self.languages)
-        return " " if source and not target else ""
+        separator = find_sentence_separator(*self.languages)
+        return join_translations(text, spans, parts, start=spans[0].start, separator=separator)
 
 
 def _find_error(line: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from seq2see.bundle import Bundle
 from seq2see.cpu import resolve_threads
@@ -15,12 +15,17 @@ from seq2see.engines.base import BatchResult, Engine
 from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.loading import load_engine
 from seq2see.errors import InputError
-from seq2see.search import Hypothesis, SentenceSearchInput
+from seq2see.search import Hypothesis, SearchObserver, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import LineSplitter, Segment, SegmentedLine
-from seq2see.translator.translation import PairScore, Translation, TranslationOptions
+from seq2see.translator.translation import (
+    PairScore,
+    SplitMode,
+    Translation,
+    TranslationOptions,
+)
 
 DEFAULT_OPTIONS = TranslationOptions()
 DEFAULT_MAX_TOKENS = 512
@@ -73,6 +78,19 @@ class SegmentRequest:
     search_input: SentenceSearchInput
     is_first: bool
     """Whether it is the first segment of its line."""
+
+
+class LineTranslator(Protocol):
+    """Translates lines; a `Translator` does, and several in sequence may."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+
+    def translate(
+        self, text: Sequence[str], options: TranslationOptions | None = None, **settings: Any
+    ) -> list[Translation]:
+        """Translate lines in order; see `Translator.translate`."""
 
 
 class Translator:
@@ -138,10 +156,9 @@ class Translator:
         `translate(lines, beam_size=5, alignment=True)`.
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
-        constraints = self._build_constraints(options)
         if isinstance(text, str):
-            return self._translate_lines([text], options, constraints, 0)[0]
-        return self._translate_lines(list(require_iterable_of_lines(text)), options, constraints, 0)
+            return self._translate_lines([text], options, 0)[0]
+        return self._translate_lines(list(require_iterable_of_lines(text)), options, 0)
 
     def stream(
         self,
@@ -163,10 +180,9 @@ class Translator:
             **settings: Fields of the options and of their search.
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
-        constraints = self._build_constraints(options)
         remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
         while chunk := list(islice(remaining, size)):
-            yield from self._translate_lines(chunk, options, constraints, first_line)
+            yield from self._translate_lines(chunk, options, first_line)
             first_line += len(chunk)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
@@ -197,46 +213,64 @@ class Translator:
         return PairScore(log_prob, log_prob / len(target_ids) ** length_penalty, tokens)
 
     def _translate_lines(
-        self,
-        lines: Sequence[str],
-        options: TranslationOptions,
-        constraints: LexicalConstraints | None,
-        first_line: int,
+        self, lines: Sequence[str], options: TranslationOptions, first_line: int
     ) -> list[Translation]:
-        splitter = LineSplitter(
-            self.tokenizers.source, self.languages, self.max_tokens, options.split, self.threads
-        )
-        segmented = splitter.split(lines)
-        requests = list(self._build_requests(segmented, first_line))
-        results = iter(self._translate_segments(requests, options, constraints))
-        return [splitter.merge(line, [next(results) for _ in line.segments]) for line in segmented]
+        segmented = self.split_lines(lines, options)
+        requests = self.build_requests(segmented, first_line)
+        return self.merge_segments(segmented, self.translate_segments(requests, options))
 
-    def _translate_segments(
+    def split_lines(self, lines: Sequence[str], options: TranslationOptions) -> list[SegmentedLine]:
+        """Return lines with their segments, for `build_requests` and `merge_segments`."""
+        return self._create_splitter(options.split).split(lines)
+
+    def build_requests(
+        self, lines: Sequence[SegmentedLine], first_line: int = 0
+    ) -> list[SegmentRequest]:
+        """Return the requests of all segments, for `translate_segments`.
+
+        Sampling depends on the number of the line; `first_line` is that of the first line.
+        """
+        requests = []
+        for number, line in enumerate(lines, first_line):
+            for index, segment in enumerate(line.segments):
+                source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
+                search_input = SentenceSearchInput(source_ids, number + index * SENTENCE_STRIDE)
+                requests.append(SegmentRequest(segment, search_input, is_first=index == 0))
+        return requests
+
+    def translate_segments(
         self,
         requests: Sequence[SegmentRequest],
         options: TranslationOptions,
-        constraints: LexicalConstraints | None,
+        observer: SearchObserver | None = None,
     ) -> list[Translation]:
-        """Search, and build the results of each batch while the engine runs the next ones."""
+        """Translate segments of any lines, and build the results while the engine searches.
+
+        `observer` receives the steps of a search with the torch engine.
+        """
+        constraints = self._build_constraints(options)
         is_same_language = self.languages[0] == self.languages[1]
         builder = ResultBuilder(
             self.engine, self.tokenizers, is_same_language, constraints, self.threads
         )
         results: dict[int, Translation] = {}
-        for indices, hypotheses in self._search(requests, options, constraints):
+        for indices, hypotheses in self._search(requests, options, constraints, observer):
             segments = [requests[index].segment for index in indices]
             batch = builder.build_translations(segments, hypotheses, options)
             results.update(zip(indices, batch, strict=True))
         return [results[index] for index in range(len(requests))]
 
-    def _build_requests(
-        self, lines: Sequence[SegmentedLine], first_line: int
-    ) -> Iterator[SegmentRequest]:
-        for number, line in enumerate(lines, first_line):
-            for index, segment in enumerate(line.segments):
-                source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
-                search_input = SentenceSearchInput(source_ids, number + index * SENTENCE_STRIDE)
-                yield SegmentRequest(segment, search_input, is_first=index == 0)
+    def merge_segments(
+        self, lines: Sequence[SegmentedLine], translations: Sequence[Translation]
+    ) -> list[Translation]:
+        """Return the translation of each line from those of all segments."""
+        splitter, remaining = self._create_splitter(), iter(translations)
+        return [splitter.merge(line, [next(remaining) for _ in line.segments]) for line in lines]
+
+    def _create_splitter(self, split: SplitMode = "long") -> LineSplitter:
+        return LineSplitter(
+            self.tokenizers.source, self.languages, self.max_tokens, split, self.threads
+        )
 
     def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
         if not options.has_constraints:
@@ -248,10 +282,11 @@ class Translator:
         requests: Sequence[SegmentRequest],
         options: TranslationOptions,
         constraints: LexicalConstraints | None,
+        observer: SearchObserver | None,
     ) -> Iterator[BatchResult]:
         inputs = [request.search_input for request in requests]
         if constraints is None:
-            yield from self.engine.search(inputs, options.search)
+            yield from self.engine.search(inputs, options.search, observer=observer)
             return
         inputs = [
             constraints.constrain_input(
@@ -259,7 +294,7 @@ class Translator:
             )
             for request in requests
         ]
-        hypotheses = self._search_with_constraints(inputs, options, constraints)
+        hypotheses = self._search_with_constraints(inputs, options, constraints, observer)
         yield BatchResult(range(len(requests)), hypotheses)
 
     def _search_with_constraints(
@@ -267,6 +302,7 @@ class Translator:
         inputs: list[SentenceSearchInput],
         options: TranslationOptions,
         constraints: LexicalConstraints,
+        observer: SearchObserver | None,
     ) -> list[list[Hypothesis]]:
         """Search, and repeat the search where a forbidden phrase was produced.
 
@@ -277,7 +313,9 @@ class Translator:
         indices = list(range(len(inputs)))
         for _ in range(MAX_FORBIDDEN_SEARCHES):
             selected = [inputs[i] for i in indices]
-            batches = self.engine.search(selected, options.search, constraints.build_processors)
+            batches = self.engine.search(
+                selected, options.search, constraints.build_processors, observer
+            )
             retries = []
             for index, hypotheses in zip(indices, collect_in_order(batches), strict=True):
                 results[index] = hypotheses

@@ -13,38 +13,66 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from seq2see.bundle import StartAndEndTokenIds
+from seq2see.search import SearchObserver
 from seq2see.serve.app import create_app
 from seq2see.serve.authentication import ApiKeyStore
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.model_registry import DefaultAndTorchTranslators, ModelRegistry, ServedModel
 from seq2see.serve.monitoring import JsonLog
 from seq2see.serve.service import Service
-from seq2see.translator import AlignmentLink, ScoredToken, Translation, TranslationOptions
+from seq2see.translator import (
+    AlignmentLink,
+    ScoredToken,
+    SegmentRequest,
+    Translation,
+    TranslationOptions,
+    Translator,
+)
 
 
-class UppercaseTranslator:
-    """A translator that returns its input in upper case and raises on "poison"."""
+class WordTokenizer:
+    """A tokenizer whose ids count the words of a text."""
 
-    engine_notes = ()
-    max_tokens = 100
-    engine = SimpleNamespace(name="fake")
+    def encode(self, text: str) -> list[int]:
+        return list(range(len(text.split())))
+
+    def encode_batch(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
+
+
+class FakeTranslator(Translator):
+    """A translator without an engine. Subclasses translate segments."""
 
     def __init__(self, source: str, target: str) -> None:
-        self.languages = (source, target)
-        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
-        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
+        special_tokens = StartAndEndTokenIds()
+        engine = SimpleNamespace(name="fake", special_tokens=special_tokens)
+        tokenizers = SimpleNamespace(source=WordTokenizer())
+        super().__init__(engine, tokenizers, (source, target), 100)  # type: ignore[arg-type]
         self.seconds = 0.0
+        self.options: list[TranslationOptions] = []
+        self.lines: list[str] = []
 
-    def translate(
-        self, lines: str | Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> Translation | list[Translation]:
+    def translate_segments(
+        self,
+        requests: Sequence[SegmentRequest],
+        options: TranslationOptions,
+        observer: SearchObserver | None = None,
+    ) -> list[Translation]:
         time.sleep(self.seconds)
-        options = (options or TranslationOptions()).with_settings(settings)
-        if isinstance(lines, str):
-            return self._translate_line(lines, options)
-        return [self._translate_line(line, options) for line in lines]
+        self.options.append(options)
+        lines = [request.segment.span.text for request in requests]
+        self.lines += lines
+        return [self.translate_line(line, options) for line in lines]
 
-    def _translate_line(self, line: str, options: TranslationOptions) -> Translation:
+    def translate_line(self, line: str, options: TranslationOptions) -> Translation:
+        raise NotImplementedError
+
+
+class UppercaseTranslator(FakeTranslator):
+    """A translator that returns its input in upper case and raises on "poison"."""
+
+    def translate_line(self, line: str, options: TranslationOptions) -> Translation:
         if "poison" in line:
             raise RuntimeError(line)
         text = (options.prefix + line).upper()
@@ -55,18 +83,8 @@ class UppercaseTranslator:
         return replace(best, alternatives=tuple(others))
 
 
-class SuffixTranslator:
+class SuffixTranslator(FakeTranslator):
     """A translator that appends its target language to each word and raises on "poison"."""
-
-    def __init__(self, source: str, target: str) -> None:
-        self.languages = (source, target)
-        tokenizer = SimpleNamespace(encode_batch=lambda lines: [line.split() for line in lines])
-        self.bundle = SimpleNamespace(tokenizers=SimpleNamespace(source=tokenizer))
-        self.options: list[TranslationOptions] = []
-
-    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
-        self.options.append(options)
-        return [self.translate_line(line, options) for line in lines]
 
     def translate_line(self, line: str, options: TranslationOptions) -> Translation:
         if "poison" in line:
@@ -85,7 +103,7 @@ class SuffixTranslator:
 
 def load_suffix_translator(source: str, target: str) -> DefaultAndTorchTranslators:
     translators = SuffixTranslator(source, target), SuffixTranslator(source, target)
-    return DefaultAndTorchTranslators(*translators)  # type: ignore[arg-type]
+    return DefaultAndTorchTranslators(*translators)
 
 
 Registry = Callable[..., ModelRegistry]
@@ -108,6 +126,12 @@ def registry() -> Registry:
 def suffix_translator() -> type[SuffixTranslator]:
     """The class of the fake translators of `registry` and `service`."""
     return SuffixTranslator
+
+
+@pytest.fixture
+def uppercase_translator() -> UppercaseTranslator:
+    """A fake translator from English to German."""
+    return UppercaseTranslator("en", "de")
 
 
 @pytest.fixture
@@ -168,7 +192,7 @@ def serving() -> Iterator[Serving]:
 
 def _load(source: str, target: str) -> DefaultAndTorchTranslators:
     translator = UppercaseTranslator(source, target)
-    return DefaultAndTorchTranslators(translator, translator)  # type: ignore[arg-type]
+    return DefaultAndTorchTranslators(translator, translator)
 
 
 Upload = Callable[[TestClient, str, bytes], Any]

@@ -33,6 +33,13 @@ def test_translation_has_all_fields(serving: Serving) -> None:
     assert (translation["via"], translation["detected"], translation["error"]) == ([], None, None)
 
 
+def test_prefix_applies_to_its_sentence(serving: Serving) -> None:
+    body = {"text": "hello there. who is it?\nme.", "source": "en", "target": "de"}
+    body |= {"prefix": "so ", "prefixes": {"1": "und "}}
+    (translation,) = serving().post("/api/v1/translate", json=body).json()["translations"]
+    assert translation["text"] == "SO HELLO THERE. UND WHO IS IT?\nME."
+
+
 def test_translation_names_models_and_pivot(serving: Serving) -> None:
     body = {"text": "bonjour", "source": "fr", "target": "de", "prefix": "ja "}
     (translation,) = serving().post("/api/v1/translate", json=body).json()["translations"]
@@ -53,6 +60,8 @@ def test_translation_names_models_and_pivot(serving: Serving) -> None:
         ({"n_best": 3, "beam_size": 2}, "`n_best` must be at most beam_size = 2"),
         ({"format": "html", "alignment": True}, "`alignment` must be left out"),
         ({"format": "html", "token_scores": True}, "`token_scores` must be left out"),
+        ({"format": "html", "prefixes": {"0": "a"}}, "`prefixes` must be left out"),
+        ({"prefixes": {"-1": "a"}}, "`prefixes.-1"),
     ],
 )
 def test_invalid_translate_request_is_400(

@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from seq2see.serve.layout_preserving_translation import (
     TextTranslationOptions,
-    find_translatable_spans,
+    find_sentence_spans,
     translate_texts,
 )
 from seq2see.serve.service import Service
 from seq2see.serve.streaming import translate_and_report_partial_text
 from seq2see.serve.work_queue import RequestContext
-from seq2see.translator import (
-    AlignmentLink,
-    Translation,
-    TranslationOptions,
-    Translator,
-    join_translations,
-)
+from seq2see.translator import Translation, TranslationOptions, join_translations
+
+Translate = Callable[..., tuple[Translation, list[str]]]
 
 
-class RecordingTranslator:
-    """A translator that returns its input in upper case and records it."""
+@pytest.fixture
+def translate(uppercase_translator: Any) -> Translate:
+    """Function that returns the translation of a text and the sentences that were translated."""
 
-    languages = ("en", "de")
-    engine = None
+    def translate_text(text: str, options: TextTranslationOptions | None = None) -> Any:
+        options = options or TextTranslationOptions(TranslationOptions())
+        (translation,) = translate_texts(uppercase_translator, [text], options)
+        return translation, uppercase_translator.lines
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def translate(
-        self, lines: str | Sequence[str], options: TranslationOptions, **settings: Any
-    ) -> Translation | list[Translation]:
-        if isinstance(lines, str):
-            (only,) = cast("list[Translation]", self.translate([lines], options, **settings))
-            return only
-        self.lines += lines
-        options = options.with_settings(settings)
-        links = (AlignmentLink(0, 1, 0, 1, 1.0),) if options.alignment else ()
-        best = [Translation(line.upper(), -1.0, -1.0, alignment=links) for line in lines]
-        return [replace(each, alternatives=(each,) * (options.search.n_best - 1)) for each in best]
-
-
-def translate(
-    text: str, options: TextTranslationOptions | None = None
-) -> tuple[Translation, list[str]]:
-    """Return the translation of a text and the lines that were passed to the translator."""
-    translator = RecordingTranslator()
-    options = options or TextTranslationOptions(TranslationOptions(split="always"))
-    (translation,) = translate_texts(cast("Translator", translator), [text], options)
-    return translation, translator.lines
+    return translate_text
 
 
 @pytest.mark.parametrize("text", ["123", "...", "???", "😀", "---", "|---|---|", "12:30\n$5.00"])
-def test_text_without_letters_is_copied(text: str) -> None:
+def test_text_without_letters_is_copied(translate: Translate, text: str) -> None:
     translation, lines = translate(text)
     assert translation == Translation(text, 0.0, 0.0)
     assert not lines
@@ -69,18 +44,20 @@ def test_text_without_letters_is_copied(text: str) -> None:
     ("text", "expected_lines"),
     [
         ("A dog runs.\n---\n\nA cat.", ["A dog runs.", "A cat."]),
-        ("A dog runs. A cat sits.", ["A dog runs. A cat sits."]),
+        ("A dog runs. A cat sits.", ["A dog runs.", "A cat sits."]),
         ("A dog runs! 14! A cat sits.", ["A dog runs!", "A cat sits."]),
         ("A dog runs.  ???", ["A dog runs."]),
     ],
 )
-def test_sentences_without_letters_are_copied(text: str, expected_lines: list[str]) -> None:
+def test_sentences_without_letters_are_copied(
+    translate: Translate, text: str, expected_lines: list[str]
+) -> None:
     translation, lines = translate(text)
     assert lines == expected_lines
     assert translation.text == text.upper()
 
 
-def test_placeholder_is_not_split_into_sentences() -> None:
+def test_placeholder_is_not_split_into_sentences(translate: Translate) -> None:
     translation, _ = translate("It has {n, plural, one {A dog! 1! A cat} other {2}} now.")
     assert "{n, plural, one {A dog! 1! A cat} other {2}}" in translation.text
 
@@ -96,7 +73,7 @@ def test_placeholder_is_not_split_into_sentences() -> None:
         ("\ufeffa dog", "\ufeffA DOG"),
     ],
 )
-def test_list_markers_are_copied(text: str, expected: str) -> None:
+def test_list_markers_are_copied(translate: Translate, text: str, expected: str) -> None:
     translation, lines = translate(text)
     assert translation.text == expected
     assert all(line[0].isalpha() and line[1] != ")" for line in lines)
@@ -104,33 +81,35 @@ def test_list_markers_are_copied(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("text", ["7 dogs", "Hello {name}!", "a dog"])
 @pytest.mark.parametrize("alignment", [False, True])
-def test_alignment_is_returned_only_on_request(text: str, alignment: bool) -> None:
+def test_alignment_is_returned_only_on_request(
+    translate: Translate, text: str, alignment: bool
+) -> None:
     options = TranslationOptions(alignment=alignment).with_settings({"beam_size": 2, "n_best": 2})
     best, _ = translate(text, TextTranslationOptions(options, keep_numbers=True))
     assert len(best.alternatives) == 1
     assert all(bool(each.alignment) == alignment for each in (best, *best.alternatives))
 
 
-def test_html_texts_and_alternatives_are_translated_in_one_call() -> None:
-    translator = RecordingTranslator()
+def test_html_texts_and_alternatives_are_translated_in_one_call(
+    uppercase_translator: Any,
+) -> None:
+    translator = uppercase_translator
     options = TranslationOptions().with_settings({"beam_size": 2, "n_best": 2})
     pages = ["<p>a dog</p><p>a cat</p>", "<p>a dog</p>", "<p>1</p>"]
-    translations = translate_texts(
-        cast("Translator", translator), pages, TextTranslationOptions(options, is_html=True)
-    )
+    translations = translate_texts(translator, pages, TextTranslationOptions(options, is_html=True))
     assert translator.lines == ["a dog", "a cat"]
     assert translations[0].text == "<p>A DOG</p><p>A CAT</p>"
     assert [len(each.alternatives) for each in translations] == [1, 1, 0]
-    assert translations[1].alternatives[0].text == "<p>A DOG</p>"
+    assert translations[1].alternatives[0].text == "<p>A DOG1</p>"
 
 
-def test_stream_copies_markers_and_sentences_without_letters() -> None:
-    translator, partial_texts = RecordingTranslator(), list[str]()
+def test_stream_copies_markers_and_sentences_without_letters(uppercase_translator: Any) -> None:
+    translator, partial_texts = uppercase_translator, list[str]()
     text = "1. A dog runs! 14! A cat sits.\n---\n"
     translation = translate_and_report_partial_text(
-        cast("Translator", translator),
+        translator,
         text,
-        TranslationOptions(),
+        TextTranslationOptions(TranslationOptions()),
         RequestContext.with_timeout(9),
         partial_texts.append,
     )
@@ -139,9 +118,34 @@ def test_stream_copies_markers_and_sentences_without_letters() -> None:
     assert translation.text == text.upper()
 
 
+def test_prefixes_are_those_of_single_sentences(translate: Translate) -> None:
+    options = TextTranslationOptions(
+        TranslationOptions(prefix="Ja, "), prefixes={2: "Die ", 9: "unused"}
+    )
+    translation, _ = translate("- A dog runs. A cat sits.\nA fox {n}.", options)
+    assert translation.text == "- JA, A DOG RUNS. A CAT SITS.\nDIE {n} A FOX."
+
+
+def test_prefix_and_numbers_are_kept_in_streams(uppercase_translator: Any) -> None:
+    options = TextTranslationOptions(TranslationOptions(prefix="Ja, "), keep_numbers=True)
+
+    class NumberlessTranslator(type(uppercase_translator)):  # type: ignore[misc]
+        def translate_line(self, line: str, options: TranslationOptions) -> Translation:
+            return super().translate_line(line.replace("7", "seven"), options)  # type: ignore[no-any-return]
+
+    translation = translate_and_report_partial_text(
+        NumberlessTranslator("en", "de"),
+        "A dog runs. It has 7 cats.",
+        options,
+        RequestContext.with_timeout(9),
+        lambda _: None,
+    )
+    assert translation.text == "JA, A DOG RUNS. IT HAS CATS 7."
+
+
 @given(st.text(st.sampled_from("ab-*• \t\r\n\u2028."), max_size=60))
 def test_joining_untranslated_spans_restores_the_text(text: str) -> None:
-    spans = find_translatable_spans(text, "en")
+    spans = find_sentence_spans(text, "en")
     assert all(text[span.start : span.end] == span.text for span in spans)
     copies = [Translation(span.text, 0, 0) for span in spans]
     assert join_translations(text, spans, copies).text == text

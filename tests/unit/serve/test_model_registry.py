@@ -42,3 +42,19 @@ def test_models_with_the_same_name_get_unique_names(registry: Registry, tmp_path
     directories = [tmp_path / parent / "model" for parent in "abc"]
     models = ModelRegistry.load(directories, lambda _: loaded)
     assert [each.name for each in models] == ["model", "model-2", "model-3"]
+
+
+def test_request_keeps_its_model_when_it_is_reloaded(registry: Registry, tmp_path: Path) -> None:
+    directory = tmp_path / "model"
+    directory.mkdir()
+    old, new = (next(iter(registry(pair))) for pair in ("fr-en", "en-de"))
+    loads = iter(DefaultAndTorchTranslators(m.translator, m.torch_translator) for m in (old, new))
+    models = ModelRegistry.load([directory], lambda _: next(loads))
+    (before,) = find_route(models, "fr", "en").models
+    (directory / "config.json").write_text("{}", "utf-8")
+    outcomes = [outcome for _ in range(2) for _, outcome in models.reload_changed()]
+    assert outcomes == ["replaced"]
+    assert (before.source, before.translator) == ("fr", old.translator)
+    (after,) = find_route(models, "en", "de").models
+    assert (after.translator, after.torch_translator) == (new.translator, new.torch_translator)
+    assert models.find_route("fr", "en") is None

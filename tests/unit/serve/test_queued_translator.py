@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from seq2see.serve.errors import BadRequest
+from seq2see.serve.errors import ENGINE_FAILED_MESSAGE, BadRequest
 from seq2see.serve.model_registry import ModelRegistry
-from seq2see.serve.queued_translator import ENGINE_FAILED_MESSAGE, create_request_translator
+from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
+from seq2see.translator import TranslationOptions
 
 Registry = Callable[..., ModelRegistry]
 
@@ -20,7 +21,12 @@ def create_translator(service: Service, source: str, target: str, **options: Any
     route = service.models.find_route(source, target)
     assert route is not None
     context = RequestContext.with_timeout(10, "a")
-    return create_request_translator(route, service.queue, context, **options)
+    return RouteTranslator(
+        [
+            QueuedRequestTranslator(model.translator, service.queue, context, **options)
+            for model in route.models
+        ]
+    )
 
 
 def test_pivot_translation_combines_texts_and_alignments(service: Service) -> None:
@@ -79,11 +85,11 @@ def test_failing_lines_do_not_affect_other_lines(service: Service) -> None:
 
 def test_file_waits_while_queue_is_full(registry: Registry) -> None:
     queue = WorkQueue(8, 8)
-    route = registry("en-de").find_route("en", "de")
+    translator = registry("en-de").first.translator
     workers = WorkerThreads(queue)
-    assert route is not None
     context = RequestContext.with_timeout(20, "file")
-    translator = create_request_translator(route, queue, context, retry_when_full=True)
-    translations = translator.translate([f"line {n}" for n in range(600)])
+    queued = QueuedRequestTranslator(translator, queue, context, retry_when_full=True)
+    lines = [f"line {n}" for n in range(600)]
+    translations = queued.translate(lines, TranslationOptions())
     assert [each.text for each in translations] == [f"line-de {n}-de" for n in range(600)]
     workers.stop(5)

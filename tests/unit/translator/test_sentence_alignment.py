@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from seq2see.documents import translate_protected
-from seq2see.serve.layout_preserving_translation import find_translatable_spans
+from seq2see.serve.layout_preserving_translation import find_sentence_spans
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.text import TextSpan, TokenizerConfig, TokenizerPair, split_sentences
 from seq2see.translator import (
@@ -17,7 +17,6 @@ from seq2see.translator import (
     SentencePairOffsets,
     Translation,
     TranslationFlag,
-    TranslationOptions,
     Translator,
     join_translations,
 )
@@ -95,7 +94,7 @@ def test_line_with_one_sentence_has_shifted_links(
 
 def test_offsets_of_sentences_in_several_lines(cutter: LineSplitter) -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
-    lines = find_translatable_spans(text, "en")
+    lines = find_sentence_spans(text, "en")
     found = join_translations(text, lines, [whole(cutter, line.text) for line in lines])
     assert [source for source, _ in shown(text, found)] == [
         "The cat sleeps.",
@@ -168,8 +167,9 @@ class Model:
 
 def test_offsets_are_unknown_after_pivot_or_placeholder() -> None:
     legs = [cast("QueuedRequestTranslator", Model()) for _ in range(2)]
-    assert RouteTranslator(legs[:1]).translate("the cat", TranslationOptions()).sentences
-    found = RouteTranslator(legs).translate("the cat", TranslationOptions())
+    (direct,) = RouteTranslator(legs[:1]).translate(["the cat"])
+    assert direct.sentences
+    (found,) = RouteTranslator(legs).translate(["the cat"])
     assert not any(each.sentences for each in (found, *found.alternatives))
     (kept,) = translate_protected(cast("Translator", Model()), ["the {x} cat"])
     assert "{x}" in kept.text
