@@ -5,7 +5,7 @@ evaluate                   translates an evaluation set and computes all scores
 score_translations         computes the scores of existing translations
 compare_systems            tests two systems for significant differences, and lists the sentences
                            on which they differ most
-compute_bleu_and_chrf      BLEU and chrF only, for validation
+compute_validation_scores  BLEU, chrF and the chosen metric, for validation
 HeadAlignmentScorer        alignment error rate of each attention head
 with_best_alignment_head   stores the head that aligns words best in a model
 """
@@ -32,8 +32,8 @@ from seq2see.evaluate.evaluation import (
     LengthBucket,
     MetricsConfig,
     PronounAccuracy,
-    compute_bleu_and_chrf,
     compute_pronoun_accuracy,
+    compute_validation_scores,
     evaluate,
     score_by_length,
     score_translations,
@@ -54,8 +54,8 @@ __all__ = [
     "SentenceDifference",
     "SystemComparison",
     "compare_systems",
-    "compute_bleu_and_chrf",
     "compute_pronoun_accuracy",
+    "compute_validation_scores",
     "diff_words",
     "evaluate",
     "evaluate_alignment",

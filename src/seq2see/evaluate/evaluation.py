@@ -19,6 +19,7 @@ from seq2see.evaluate.alignment_error_rate import AlignmentReport
 from seq2see.evaluate.evaluation_set import EvaluationSet
 from seq2see.metrics import (
     DEFAULT_SEED,
+    METRICS,
     MetricName,
     MetricOptions,
     MetricScore,
@@ -35,7 +36,7 @@ MAX_LENGTH_BUCKETS = 5
 class MetricsConfig(Config):
     """Metrics of an evaluation and their settings."""
 
-    metrics: tuple[MetricName, ...] = Field(default=("bleu", "chrf", "ter", "exact"), min_length=1)
+    metrics: tuple[MetricName, ...] = Field(default=tuple(METRICS), min_length=1)
     """Metrics to compute. A comparison of systems is decided by the first one."""
     tokenize: Tokenization | None = None
     """Tokenizer of BLEU. Default: by language."""
@@ -193,15 +194,18 @@ def score_translations(
     return Evaluation(evaluation_set.name, translations, scores, length_buckets, pronoun_accuracy)
 
 
-def compute_bleu_and_chrf(
-    translations: list[str], references: list[str], language: str
-) -> dict[str, MetricScore]:
-    """Return BLEU and chrF by name; BLEU counts characters if the tokenizer is not installed."""
+def compute_validation_scores(
+    translations: list[str], references: list[str], language: str, metric: str = "loss"
+) -> dict[MetricName, MetricScore]:
+    """Return BLEU, chrF and a further metric, unless that is `loss`.
+
+    BLEU counts characters if the tokenizer is not installed.
+    """
     tokenize = metrics.find_fallback_tokenization(language)
-    scores = metrics.compute_metric_scores(
-        translations, references, ("bleu", "chrf"), language=language, tokenize=tokenize
+    names = [name for name in dict.fromkeys(("bleu", "chrf", metric)) if name != "loss"]
+    return metrics.compute_metric_scores(
+        translations, references, names, language=language, tokenize=tokenize
     )
-    return {str(name): score for name, score in scores.items()}
 
 
 def score_by_length(

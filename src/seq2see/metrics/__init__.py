@@ -11,15 +11,14 @@ tokenized text.
 
 from __future__ import annotations
 
+from seq2see.metric_registry import METRICS, MetricName, Tokenization
 from seq2see.metrics.sacrebleu_metrics import (
     BleuDetails,
     Lines,
-    MetricName,
     MetricOptions,
     MetricScore,
     MetricStatistics,
     References,
-    Tokenization,
     check_metrics_and_options,
     find_fallback_tokenization,
 )
@@ -37,6 +36,7 @@ from seq2see.metrics.scores_and_significance import (
 
 __all__ = [
     "DEFAULT_SEED",
+    "METRICS",
     "BleuDetails",
     "Lines",
     "MetricComparison",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from pkgutil import resolve_name
+from typing import Any, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from seq2see.errors import InputError
+from seq2see.metric_registry import METRICS, MetricName, Tokenization
 from seq2see.text.languages import is_written_without_spaces, primary_language
-
-EXACT_MATCH_NAME = "exact match"
 
 
 class _Signature(Signature):
@@ -34,9 +34,9 @@ class ExactMatch(Metric):
 
     _SIGNATURE_TYPE = _Signature
 
-    def __init__(self, lowercase: bool = False) -> None:
+    def __init__(self, options: MetricOptions) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.lowercase = lowercase
+        self.lowercase = bool(options.get("lowercase"))
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent.strip().lower() if self.lowercase else sent.strip()
@@ -51,7 +51,7 @@ class ExactMatch(Metric):
 
     def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
         equal, lines = stats
-        return Score(EXACT_MATCH_NAME, 100.0 * equal / lines)
+        return Score(METRICS["exact"].label, 100.0 * equal / lines)
 
     def _aggregate_and_compute(self, stats: Sequence[Sequence[int]]) -> Score:
         return self._compute_score_from_stats(np.sum(stats, axis=0))
@@ -68,13 +68,6 @@ class CharacterTokenTER(TER):
         return " ".join(super()._preprocess_segment(sent))
 
 
-MetricName = Literal["bleu", "chrf", "ter", "exact"]
-
-
-Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"]
-"""sacrebleu has more tokenizers, but those download their models."""
-
-
 Lines = Sequence[str]
 
 
@@ -83,14 +76,6 @@ References = Sequence[str] | Sequence[Sequence[str]]
 
 
 Float64Array = NDArray[np.float64]
-
-
-_NAMES: Mapping[MetricName, str] = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "ter": "TER",
-    "exact": "exact match",
-}
 
 
 _TOKENIZATIONS: Mapping[str, Tokenization] = {
@@ -112,6 +97,8 @@ class MetricOptions(TypedDict, total=False):
     """Tokenizer of BLEU. By default that of the language, which is 13a for most."""
     lowercase: bool | None
     """Ignore case. By default only TER ignores case."""
+    effective_order: bool
+    """BLEU: use n-grams up to the length of the text, for single sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +127,12 @@ class MetricScore:
     @property
     def name(self) -> str:
         """Name of the metric, for display."""
-        return _NAMES[self.metric]
+        return METRICS[self.metric].label
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether higher scores are better; False for TER, which counts errors."""
-        return self.metric != "ter"
+        """Whether higher scores are better; False for metrics that count errors."""
+        return METRICS[self.metric].higher_is_better
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.2f} ({self.signature})"
@@ -159,7 +146,6 @@ class MetricStatistics:
         systems: Hypotheses of each system.
         references: References of the hypotheses.
         options: Options of the metric.
-        **settings: Further arguments of the sacrebleu metric.
 
     Raises:
         InputError: If the numbers of lines differ or an option is invalid.
@@ -171,11 +157,10 @@ class MetricStatistics:
         systems: Sequence[Lines],
         references: References,
         options: MetricOptions,
-        **settings: Any,
     ) -> None:
         reference_lists = _check_lines(systems, references)
         self.metric = metric
-        self.sacrebleu_metric = _build_sacrebleu_metric(metric, options, settings)
+        self.sacrebleu_metric = _build_sacrebleu_metric(metric, options)
         # Both methods are private, but sacrebleu's own significance tests use them.
         self._compute: Callable[[Any], Any] = self.sacrebleu_metric._compute_score_from_stats
         extract = self.sacrebleu_metric._extract_corpus_statistics
@@ -237,30 +222,23 @@ def _join(counts: Sequence[int]) -> str:
     return ", ".join(map(str, counts))
 
 
-def _build_sacrebleu_metric(
-    metric: MetricName, options: MetricOptions, settings: Mapping[str, Any]
-) -> Metric:
+def _build_sacrebleu_metric(metric: MetricName, options: MetricOptions) -> Metric:
     """Return the metric of sacrebleu for the given options."""
-    lowercase = options.get("lowercase")
-    if metric == "bleu":
-        return _build_bleu(_choose_tokenization(options), bool(lowercase), **settings)
-    if metric == "chrf":
-        return CHRF(lowercase=bool(lowercase))
-    if metric == "ter":
-        return _build_ter(options.get("language"), case_sensitive=lowercase is False)
-    if metric == "exact":
-        return ExactMatch(lowercase=bool(lowercase))
-    known = ", ".join(get_args(MetricName))
-    raise InputError(f"`metric` must be one of {known}, but is {metric} instead")
+    if metric not in METRICS:
+        raise InputError(f"`metric` must be one of {', '.join(METRICS)}, but is {metric} instead")
+    built: Metric = resolve_name(METRICS[metric].constructor)(options)
+    return built
 
 
-def _build_bleu(tokenization: Tokenization, lowercase: bool, effective_order: bool = False) -> BLEU:
+def build_bleu(options: MetricOptions) -> BLEU:
+    """Return a BLEU metric; raise InputError if its tokenizer needs an optional package."""
+    tokenization = _choose_tokenization(options)
     try:
         return BLEU(
-            lowercase=lowercase,
+            lowercase=bool(options.get("lowercase")),
             force=True,  # no warning about tokenized text: the signature has the tokenizer
             tokenize=tokenization,
-            effective_order=effective_order,
+            effective_order=options.get("effective_order", False),
         )
     except RuntimeError:
         extra = {"ja-mecab": "japanese", "ko-mecab": "korean"}[tokenization]
@@ -270,8 +248,14 @@ def _build_bleu(tokenization: Tokenization, lowercase: bool, effective_order: bo
         ) from None
 
 
-def _build_ter(language: str | None, case_sensitive: bool) -> TER:
+def build_chrf(options: MetricOptions) -> CHRF:
+    """Return a chrF metric."""
+    return CHRF(lowercase=bool(options.get("lowercase")))
+
+
+def build_ter(options: MetricOptions) -> TER:
     """Return a TER metric that splits text without spaces into words or characters."""
+    language, case_sensitive = options.get("language"), options.get("lowercase") is False
     if not is_written_without_spaces(language):
         return TER(case_sensitive=case_sensitive)
     if primary_language(language) not in _TOKENIZATIONS:
@@ -288,7 +272,7 @@ def check_metrics_and_options(
         InputError: If a name or an option is invalid, or a package is not installed.
     """
     for name in names:
-        _build_sacrebleu_metric(name, options, {})
+        _build_sacrebleu_metric(name, options)
 
 
 def find_fallback_tokenization(language: str | None) -> Tokenization | None:

@@ -9,10 +9,10 @@ from typing import Literal, Unpack, get_args
 import numpy as np
 
 from seq2see.errors import InputError
+from seq2see.metric_registry import METRICS, MetricName
 from seq2see.metrics.sacrebleu_metrics import (
     Float64Array,
     Lines,
-    MetricName,
     MetricOptions,
     MetricScore,
     MetricStatistics,
@@ -117,7 +117,7 @@ def score_statistics(
 def compute_metric_scores(
     hypotheses: Lines,
     references: References,
-    metrics: Iterable[MetricName] = get_args(MetricName),
+    metrics: Iterable[MetricName] = tuple(METRICS),
     samples: int = 0,
     seed: int = DEFAULT_SEED,
     **options: Unpack[MetricOptions],
@@ -136,7 +136,8 @@ def score_sentences(
     **options: Unpack[MetricOptions],
 ) -> list[MetricScore]:
     """Return the score of each sentence. BLEU uses n-grams up to the length of the sentence."""
-    statistics = MetricStatistics(metric, [hypotheses], references, options, effective_order=True)
+    sentence_options: MetricOptions = {**options, "effective_order": True}
+    statistics = MetricStatistics(metric, [hypotheses], references, sentence_options)
     (stats,) = statistics.line_statistics
     return [statistics.compute_score(row[None]) for row in stats]
 

@@ -12,6 +12,7 @@ from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, Problem
 from seq2see.loss import LossConfig
+from seq2see.metric_registry import ValidationMetric
 from seq2see.model import ATTENTION_KINDS, ModelConfig
 from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
@@ -65,7 +66,7 @@ class ValidationConfig(Config):
 
     interval: int = Field(default=500, ge=1)
     """Number of updates between validations."""
-    metric: Literal["loss", "bleu", "chrf"] = "bleu"
+    metric: ValidationMetric = "bleu"
     """Metric that selects the best checkpoint."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this number of validations without improvement. Default: never."""

@@ -16,7 +16,7 @@ from seq2see.data.batch_sampler import split_by_tokens
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.data.readers import SentencePair
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.evaluate import compute_bleu_and_chrf
+from seq2see.evaluate import compute_validation_scores
 from seq2see.search import LengthConfig, SearchConfig, StopRule
 from seq2see.text import TokenizerPair
 from seq2see.training.config import ValidationConfig
@@ -43,7 +43,10 @@ class ValidationResult:
 
     def metric_value(self, metric: str) -> float:
         """Return the value of a metric, negated if needed so that larger is better."""
-        return -self.nll if metric == "loss" else self.scores[metric].value
+        if metric == "loss":
+            return -self.nll
+        score = self.scores[metric]
+        return score.value if score.higher_is_better else -score.value
 
     def log_record(self) -> dict[str, Any]:
         """Return the values of a validation or result record of the log."""
@@ -91,7 +94,9 @@ class CorpusEvaluator:
         search = SearchConfig(beam_size=config.beam_size, stop_rule=stop_rule)
         translations = self._translate(objective, [p.source for p in pairs], search)
         references = [pair.target for pair in pairs]
-        scores = compute_bleu_and_chrf(translations, references, self._languages[1])
+        scores = compute_validation_scores(
+            translations, references, self._languages[1], config.metric
+        )
         examples = zip(pairs[: config.num_examples], translations, strict=False)
         return ValidationResult(
             self._compute_nll(objective),

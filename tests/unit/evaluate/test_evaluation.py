@@ -23,8 +23,8 @@ from seq2see.evaluate import (
     HeadAlignmentScorer,
     MetricsConfig,
     compare_systems,
-    compute_bleu_and_chrf,
     compute_pronoun_accuracy,
+    compute_validation_scores,
     evaluate,
     score_translations,
     with_best_alignment_head,
@@ -122,7 +122,7 @@ def test_missing_tokenizer_raises_before_translation(language, monkeypatch) -> N
     test_set = build_test_set(languages=("en", language))
     with pytest.raises(InputError, match="needs an optional package"):
         evaluate(None, test_set)  # type: ignore[arg-type]
-    found = compute_bleu_and_chrf(["猫が好き"], ["猫が好き"], language)
+    found = compute_validation_scores(["猫が好き"], ["猫が好き"], language)
     assert found["bleu"].value == pytest.approx(100)
     assert "tok:char" in found["bleu"].signature
 
