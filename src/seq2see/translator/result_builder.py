@@ -157,11 +157,12 @@ class ResultBuilder:
         self, pairs: Sequence[tuple[Segment, Hypothesis]], options: TranslationOptions
     ) -> Sequence[TargetScores | None]:
         """Compute attention or token scores that are requested but not known from the search."""
-        lacks_scores = any(not hypothesis.token_log_probs for _, hypothesis in pairs)
-        if not options.alignment and not (options.token_scores and lacks_scores):
+        needs_scores = options.token_scores and not all(h.token_log_probs for _, h in pairs)
+        needs_attention = options.alignment and any(h.attention_ES is None for _, h in pairs)
+        if not needs_scores and not needs_attention:
             return [None] * len(pairs)
         targets = [(segment.ids, hypothesis.tokens) for segment, hypothesis in pairs]
-        return self._engine.score_targets(targets, attention=options.alignment)
+        return self._engine.score_targets(targets, attention=needs_attention)
 
     def _build_translation(
         self, decoded: DecodedHypothesis, options: TranslationOptions
@@ -211,11 +212,13 @@ class ResultBuilder:
         )
 
     def _build_links(self, decoded: DecodedHypothesis) -> tuple[AlignmentLink, ...]:
-        assert decoded.target_scores is not None
-        assert decoded.target_scores.attention_ES is not None
         segment, ids = decoded.segment, decoded.hypothesis.tokens_without_eos
+        attention_ES = decoded.hypothesis.attention_ES  # known with a coverage penalty
+        if attention_ES is None and decoded.target_scores:
+            attention_ES = decoded.target_scores.attention_ES
+        assert attention_ES is not None
         first = int(self._engine.special_tokens.source_bos_id is not None)
-        attention_ES = decoded.target_scores.attention_ES[:, first : first + len(segment.ids)]
+        attention_ES = attention_ES[:, first : first + len(segment.ids)]
         source, target = (segment.span.text, segment.ids), (decoded.text, ids)
         return align_words(self._tokenizers, source, target, attention_ES).to_links()
 

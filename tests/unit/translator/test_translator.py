@@ -548,6 +548,26 @@ def test_flags(given: FlagInputs, expected: list[TranslationFlag]) -> None:
     assert list(find_flags(given)) == expected
 
 
+def test_alignment_uses_the_attention_of_the_search(engine, tokenizers, monkeypatch) -> None:
+    """With a coverage penalty the search has recorded it."""
+    translator = Translator(engine, tokenizers, ("en", "fr"))
+    score_targets, calls = engine.score_targets, []
+    monkeypatch.setattr(
+        engine, "score_targets", lambda *a, **k: calls.append(k) or score_targets(*a, **k)
+    )
+    settings = {"alignment": True, "coverage_penalty": 0.1, **FEW}
+    found = translator.translate(LINES[:4], **settings)
+    assert not calls
+    monkeypatch.setattr(
+        Hypothesis, "attention_ES", property(lambda _: None, lambda *_: None), raising=False
+    )
+    expected = translator.translate(LINES[:4], **settings)
+    assert calls
+    for one, other in zip(found, expected, strict=True):
+        weights = [[link.weight for link in each.alignment] for each in (one, other)]
+        assert weights[0] == pytest.approx(weights[1], abs=1e-4)
+
+
 def test_retokenization_is_checked_on_request(translator: Translator, monkeypatch) -> None:
     encode, encoded = Tokenizer.encode_batch, []
     monkeypatch.setattr(
