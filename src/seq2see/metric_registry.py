@@ -24,8 +24,6 @@ class MetricDefinition:
     higher_is_better: bool = True
     is_compared: bool = True
     """Whether it is one of the default metrics of a comparison of two systems."""
-    explanation: str = ""
-    """Completes the help of `--metric` if the name does not say what the metric is."""
 
 
 _MODULE = "seq2see.metrics.sacrebleu_metrics"
@@ -33,12 +31,7 @@ METRICS: Mapping[str, MetricDefinition] = {
     "bleu": MetricDefinition("BLEU", f"{_MODULE}:build_bleu"),
     "chrf": MetricDefinition("chrF2", f"{_MODULE}:build_chrf"),
     "ter": MetricDefinition("TER", f"{_MODULE}:build_ter", higher_is_better=False),
-    "exact": MetricDefinition(
-        "exact match",
-        f"{_MODULE}:ExactMatch",
-        is_compared=False,
-        explanation="is the percentage of translations that equal a reference",
-    ),
+    "exact": MetricDefinition("exact match", f"{_MODULE}:ExactMatch", is_compared=False),
 }
 
 if TYPE_CHECKING:

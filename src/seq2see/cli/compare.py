@@ -12,7 +12,9 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
+from seq2see.engine_names import EngineName
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.metric_registry import METRICS, Tokenization
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,86 +26,51 @@ if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
-DEFAULT_METRICS = ["bleu", "chrf", "ter"]
+DEFAULT_METRICS = [name for name, metric in METRICS.items() if metric.is_compared]
 
 _DIFF_MARKS = {"both": ("", ""), "first": ("[-", "-]"), "second": ("{+", "+}")}
 """Marks around words of one translation only, as in wdiff, for terminals without color."""
 _DIFF_STYLES = {"both": "", "first": "red strike", "second": "green bold"}
 
-_MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="bleu|chrf|ter|exact",
-        help="Metric to compute; `exact` is the percentage of translations that equal a reference. "
-        "May be repeated; the first one decides which system is better. Default: bleu, chrf and "
-        "ter.",
-    ),
-]
-_ResamplesOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=1_000_000,
-        help="Number of resamples in each of the two significance tests, which are both run. "
-        "Default: 1,000 in the paired bootstrap test, 10,000 in approximate randomization.",
-    ),
-]
-_NumExamplesOption = Annotated[
-    int,
-    typer.Option(
-        min=0, help="Number of sentences to show whose translations differ most in quality."
-    ),
-]
-
-
-_FirstArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="A",
-        help="First system: model directory, or text file with one translation per line.",
-    ),
-]
-_SecondArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="B",
-        help="Second system: model directory, or text file with one translation per line.",
-    ),
-]
-_FilesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILES", help="Further files of --test-set or, without --test-set, of --reference."
-    ),
-]
-
 
 def compare(
     context: typer.Context,
-    first: _FirstArgument,
-    second: _SecondArgument,
-    files: _FilesArgument = None,
+    first: Annotated[str, typer.Argument(metavar="A")],
+    second: Annotated[str, typer.Argument(metavar="B")],
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
     test_files: options.TestSetOption = None,
     references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,
     format_name: options.TestFormatOption = None,
     language: options.ReferenceLanguageOption = None,
-    metrics: _MetricOption = None,
-    tokenize: options.TokenizeOption = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
+    ] = None,
+    tokenize: Tokenization | None = None,
     lowercase: options.LowercaseOption = None,
-    resamples: _ResamplesOption = None,
-    num_examples: _NumExamplesOption = 5,
-    engine: options.EngineOption = "auto",
+    resamples: Annotated[int | None, typer.Option(min=1, max=1_000_000)] = None,
+    num_examples: Annotated[int, typer.Option(min=0)] = 5,
+    engine: EngineName = "auto",
     device: options.DeviceOption = "auto",
     threads: options.ThreadsOption = None,
-    beam_size: options.BeamSizeOption = None,
-    length_penalty: options.LengthPenaltyOption = None,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare two systems on a test set.
 
     Shows the scores, and whether their difference is significant.
+
+    Args:
+        first: First system: model directory, or text file with one translation per line.
+        second: Second system: model directory, or text file with one translation per line.
+        files: Further files of --test-set or, without --test-set, of --reference.
+        metrics: Metric to compute; `exact` is the percentage of translations that equal a
+            reference. May be repeated; the first one decides which system is better. Default: bleu,
+            chrf and ter.
+        resamples: Number of resamples in each of the two significance tests, which are both run.
+            Default: 1,000 in the paired bootstrap test, 10,000 in approximate randomization.
+        num_examples: Number of sentences to show whose translations differ most in quality.
     """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
     from seq2see.evaluate import compare_systems

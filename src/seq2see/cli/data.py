@@ -46,49 +46,6 @@ _CheckLanguagesOption = Annotated[
         help=f"{LANGUAGES_HELP}detected in the text if lingua is installed.",
     ),
 ]
-_CheckTestFilesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--test-set",
-        metavar="FILE",
-        help="Test set: pairs of the corpus whose source is in it, apart from case, "
-        "punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files "
-        "(give the option twice).",
-    ),
-]
-_TokenizerOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH",
-        help="Model directory or SentencePiece file: also report characters of the corpus for "
-        "which this tokenizer has no piece. They are encoded as bytes or, without byte "
-        "fallback, as unknown tokens.",
-    ),
-]
-_NumExamplesOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=100,
-        help="Number of example pairs to print per finding. --json has at least 5, if there "
-        "are as many.",
-    ),
-]
-_EstimateTimeOption = Annotated[
-    bool,
-    typer.Option(
-        help="Estimate how long training takes on this machine, by a measurement of about 10 "
-        "seconds."
-    ),
-]
-_PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also plot histograms of sentence lengths and length ratios, and the number of "
-        "pairs per finding, to this file (.png, .svg or .pdf).",
-    ),
-]
 
 
 @app.command(cls=OneLineErrorCommand)
@@ -97,17 +54,31 @@ def check(
     languages: _CheckLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: _CheckTestFilesOption = None,
-    tokenizer: _TokenizerOption = None,
-    num_examples: _NumExamplesOption = 2,
-    estimate_time: _EstimateTimeOption = True,
+    test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
+    tokenizer: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
+    num_examples: Annotated[int, typer.Option(min=0, max=100)] = 2,
+    estimate_time: bool = True,
     as_json: JsonOption = False,
-    plot: _PlotOption = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Report the quality of a parallel corpus.
 
     The report has findings, and suggests a model size. Each finding is a fault, a warning or a
     note. The exit status is 1 if there is a fault, which must be fixed before training.
+
+    Args:
+        test_files: Test set: pairs of the corpus whose source is in it, apart from case,
+            punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files
+            (give the option twice).
+        tokenizer: Model directory or SentencePiece file: also report characters of the corpus for
+            which this tokenizer has no piece. They are encoded as bytes or, without byte fallback,
+            as unknown tokens.
+        num_examples: Number of example pairs to print per finding. --json has at least 5, if there
+            are as many.
+        estimate_time: Estimate how long training takes on this machine, by a measurement of about
+            10 seconds.
+        plot: Also plot histograms of sentence lengths and length ratios, and the number of pairs
+            per finding, to this file (.png, .svg or .pdf).
     """
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
@@ -147,16 +118,6 @@ def _estimate_seconds(
     return estimate_training_seconds(report, corpus)
 
 
-_CleanOutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Output directory for clean.SOURCE and clean.TARGET, for example clean.en and "
-        "clean.de, and for rejected.tsv. If one of these files exists, this is an error.",
-    ),
-]
 _CleanLanguagesOption = Annotated[
     str | None,
     typer.Option(
@@ -166,30 +127,27 @@ _CleanLanguagesOption = Annotated[
         "then clean.source and clean.target.",
     ),
 ]
-_CleanTestFilesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--test-set",
-        metavar="FILE",
-        help="Test set: pairs of the corpus whose source is in it, apart from case, "
-        "punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files "
-        "(give the option twice).",
-    ),
-]
 
 
 @app.command(cls=OneLineErrorCommand)
 def clean(
     files: CorpusFilesArgument,
-    output: _CleanOutputOption,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
     languages: _CleanLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    test_files: _CleanTestFilesOption = None,
+    test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
 ) -> None:
     """Remove faulty pairs from a parallel corpus.
 
     Writes the pairs that pass all rules, and the rejected pairs with their reasons.
+
+    Args:
+        output: Output directory for clean.SOURCE and clean.TARGET, for example clean.en and
+            clean.de, and for rejected.tsv. If one of these files exists, this is an error.
+        test_files: Test set: pairs of the corpus whose source is in it, apart from case,
+            punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files
+            (give the option twice).
     """
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import (
@@ -213,17 +171,6 @@ def clean(
     typer.echo(f"Accepted pairs: {clean_files}, rejected pairs: {rejected_file}.", err=True)
 
 
-_SplitOutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Output directory for two files per set, for example train.en, train.de, "
-        "valid.en, valid.de, test.en and test.de. If one of these files exists, this is an "
-        "error.",
-    ),
-]
 _SplitLanguagesOption = Annotated[
     str | None,
     typer.Option(
@@ -231,31 +178,28 @@ _SplitLanguagesOption = Annotated[
         help=f"{LANGUAGES_HELP}the output files are train.source, train.target and so on.",
     ),
 ]
-_ValidSizeOption = Annotated[
-    int, typer.Option(min=0, help="Number of pairs in the validation set.")
-]
-_SeedOption = Annotated[
-    int,
-    typer.Option(
-        min=0, max=2**63 - 1, help="Random seed that selects the validation and test pairs."
-    ),
-]
 
 
 @app.command(cls=OneLineErrorCommand)
 def split(
     files: CorpusFilesArgument,
-    output: _SplitOutputOption,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
     languages: _SplitLanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    valid_size: _ValidSizeOption = 1000,
+    valid_size: Annotated[int, typer.Option(min=0)] = 1000,
     test_size: Annotated[int, typer.Option(min=0, help="Number of pairs in the test set.")] = 1000,
-    seed: _SeedOption = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 1,
 ) -> None:
     """Split a corpus into training, validation and test sets.
 
     Pairs with the same source are put into the same set.
+
+    Args:
+        output: Output directory for two files per set, for example train.en, train.de, valid.en,
+            valid.de, test.en and test.de. If one of these files exists, this is an error.
+        valid_size: Number of pairs in the validation set.
+        seed: Random seed that selects the validation and test pairs.
     """
     from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
 

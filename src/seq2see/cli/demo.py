@@ -29,47 +29,27 @@ NUM_ALIGNMENT_FABLES = 400
 """Fables on which the head that aligns words best is selected."""
 
 
-_OutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Run directory in which the model is trained and stored.",
-    ),
-]
-_MaxEpochsOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001,
-        max=1000,
-        help="Number of epochs after which training stops. Default: 8. If the run directory "
-        "already has a model, nothing is trained: a number other than that of the model is an "
-        "error, and without this option any number is accepted.",
-    ),
-]
-_SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=2**63 - 1,
-        help="Random seed of training. Default: 1. If the run directory already has a model, "
-        "nothing is trained: a seed other than that of the model is an error, and without this "
-        "option any seed is accepted.",
-    ),
-]
-
-
 def demo(
-    output: _OutputOption = Path("runs/demo"),
-    max_epochs: _MaxEpochsOption = None,
-    seed: _SeedOption = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")] = Path(
+        "runs/demo"
+    ),
+    max_epochs: Annotated[float | None, typer.Option(min=0.001, max=1000)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1)] = None,
 ) -> None:
     """Train a small model on the built-in corpus and test it.
 
     The model translates English to French; the test shows how it translates "it".
 
     Training takes about two minutes. If the run directory already has the model, it is only tested.
+
+    Args:
+        output: Run directory in which the model is trained and stored.
+        max_epochs: Number of epochs after which training stops. Default: 8. If the run directory
+            already has a model, nothing is trained: a number other than that of the model is an
+            error, and without this option any number is accepted.
+        seed: Random seed of training. Default: 1. If the run directory already has a model, nothing
+            is trained: a seed other than that of the model is an error, and without this option any
+            seed is accepted.
     """
     check_run_path_not_file(output)
     if (output / "config.json").exists():

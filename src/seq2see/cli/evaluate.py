@@ -13,100 +13,61 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
+from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError, Problem, writing
+from seq2see.metric_registry import METRICS, Tokenization
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
-    from seq2see.metrics import MetricName
     from seq2see.progress_callbacks import ProgressCallback
     from seq2see.translator import TranslationOptions, Translator
 
-_LABELS: dict[MetricName, str] = {
-    "bleu": "BLEU",
-    "chrf": "chrF2",
-    "ter": "TER",
-    "exact": "exact match",
-}
-_Arguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[MODEL] [FILES]...",
-        help="MODEL is a model directory; leave it out with --hypotheses. FILES are further files "
-        "of --test-set or, with --hypotheses and without --test-set, of --reference.",
-    ),
-]
-_HypothesesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Text file with one translation per line to score instead of translating with a "
-        "model.",
-    ),
-]
-_MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="bleu|chrf|ter|exact",
-        help="Metric to compute; `exact` is the percentage of translations that equal a reference. "
-        "May be repeated. Default: all four.",
-    ),
-]
-_PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Also plot the scores, and each metric by sentence length, to this file (.png, .svg "
-        "or .pdf).",
-    ),
-]
-_ResamplesOption = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=100_000,
-        help="Number of bootstrap resamples of the test set for the 95 % confidence intervals; 0 "
-        "computes no intervals.",
-    ),
-]
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="Also write the translations to this file."
-    ),
-]
-
 
 def evaluate(
-    arguments: _Arguments = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[MODEL] [FILES]...")] = None,
     test_files: options.TestSetOption = None,
-    hypotheses: _HypothesesOption = None,
+    hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     references: options.ReferencesOption = None,
     columns: options.TestColumnsOption = None,
     format_name: options.TestFormatOption = None,
     language: options.ReferenceLanguageOption = None,
-    metrics: _MetricOption = None,
-    tokenize: options.TokenizeOption = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
+    ] = None,
+    tokenize: Tokenization | None = None,
     lowercase: options.LowercaseOption = None,
-    resamples: _ResamplesOption = 1000,
-    engine: options.EngineOption = "auto",
+    resamples: Annotated[int, typer.Option(min=0, max=100_000)] = 1000,
+    engine: EngineName = "auto",
     device: options.DeviceOption = "auto",
     threads: options.ThreadsOption = None,
-    precision: options.PrecisionOption = "float32",
+    precision: Precision = "float32",
     ensemble: options.EnsembleOption = None,
-    beam_size: options.BeamSizeOption = None,
-    length_penalty: options.LengthPenaltyOption = None,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
     search_settings: options.SearchOption = None,
-    output: _OutputOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
     as_json: options.JsonOption = False,
-    plot: _PlotOption = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Score a model, or a file with translations.
 
     A model translates a test set; the translations are compared with the references.
+
+    Args:
+        arguments: MODEL is a model directory; leave it out with --hypotheses. FILES are further
+            files of --test-set or, with --hypotheses and without --test-set, of --reference.
+        hypotheses: Text file with one translation per line to score instead of translating with a
+            model.
+        metrics: Metric to compute; `exact` is the percentage of translations that equal a
+            reference. May be repeated. Default: all four.
+        resamples: Number of bootstrap resamples of the test set for the 95 % confidence intervals;
+            0 computes no intervals.
+        output: Also write the translations to this file.
+        plot: Also plot the scores, and each metric by sentence length, to this file (.png, .svg or
+            .pdf).
     """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
 
@@ -274,7 +235,7 @@ def _build_length_table(report: Evaluation) -> Table:
     table.add_column("length")
     table.add_column("sentences", justify="right")
     for metric in report.scores:
-        table.add_column(_LABELS[metric], justify="right")
+        table.add_column(METRICS[metric].label, justify="right")
     for bucket in report.length_buckets:
         lengths = _format_range(bucket.min_length, bucket.max_length)
         values = (f"{value:.2f}" for value in bucket.values.values())
@@ -336,6 +297,6 @@ def _plot_report(report: Evaluation, path: Path) -> None:
             _format_range(bucket.min_length, bucket.max_length): bucket.values[metric]
             for bucket in report.length_buckets
         }
-        title = f"{_LABELS[metric]} by sentence length"
+        title = f"{METRICS[metric].label} by sentence length"
         charts.append(draw.BarChart(title, values, [draw.ORANGE] * len(values)))
     draw.save_charts(path, f"{report.test_set}: {_format_size(report)}", charts)

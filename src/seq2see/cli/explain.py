@@ -14,8 +14,6 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
 from seq2see.cli.options import (
-    BeamSizeOption,
-    LengthPenaltyOption,
     ModelArgument,
     ThreadsOption,
     TorchDeviceOption,
@@ -45,85 +43,6 @@ ATTRIBUTION_METHODS = (
 _INTERVENTION_FIELD = re.compile(r"interventions\.(?P<index>\d+)\.(?P<name>\w+)")
 _LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
-_TextArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TEXT",
-        help="Source sentence to translate; `-` reads it from standard input. Required unless "
-        "--pronoun-test or --head-importance is given.",
-    ),
-]
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Also write the result to this file: interactive page (.html), figure (.svg, .png, "
-        ".pdf) or data (.json).",
-    ),
-]
-_TargetOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        help="Trace this translation of the sentence (forced decoding) instead of the one that the "
-        "model finds.",
-    ),
-]
-_AblateOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Ablate a part of the model. The address of a head is STACK.LAYER.KIND.HEAD, for "
-        "example decoder.1.cross.3: STACK is encoder or decoder, KIND is self or, in the decoder, "
-        "cross; indices start at 0. The output of a head, or of a sublayer (decoder.1.cross, "
-        "decoder.1.feed_forward), is set to zero; a layer (decoder.1) is skipped; the positional "
-        "encoding of a stack (decoder.positions) is removed. May be repeated.",
-    ),
-]
-_ScaleScoresOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ADDRESS=FACTOR",
-        help="Multiply the attention scores, before the softmax, by a factor. ADDRESS is a head "
-        "(decoder.1.cross.3=0.5) or all heads of an attention (decoder.1.cross=0.5). May be "
-        "repeated.",
-    ),
-]
-_MaskKeysOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ADDRESS=I,J",
-        help="Mask the keys at these token positions, which start at 0, in attention. ADDRESS is a "
-        "head (decoder.1.cross.3=4,5), an attention (decoder.1.cross=4,5) or the attention of all "
-        "layers (decoder.cross=4,5). May be repeated.",
-    ),
-]
-_ShiftPositionsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="STACK=N",
-        help="Add N to all position indices of the encoder or decoder, for example encoder=5. May "
-        "be repeated.",
-    ),
-]
-_ForceContinuationOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N=TEXT",
-        help="Keep the first N words of the model's translation, append TEXT, and let the model "
-        "complete the sentence, for example 3=elle.",
-    ),
-]
-_LayersOption = Annotated[
-    str,
-    typer.Option(
-        metavar="none|last|all|LAYERS",
-        help="Layers whose attention scores, queries, keys and values are stored in the "
-        "trace: none, last (of encoder and decoder), all, or a list such as encoder.0,decoder.1.",
-    ),
-]
 _AttributionOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -132,85 +51,75 @@ _AttributionOption = Annotated[
         f"{', '.join(ATTRIBUTION_METHODS)} or all. May be repeated. Default: none is computed.",
     ),
 ]
-_WordAlternativesOption = Annotated[
-    bool,
-    typer.Option(
-        "--word-alternatives", help="List likely alternatives for each word of the translation."
-    ),
-]
-_PlotAttentionOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Plot only the attention weights at this address: of a head (decoder.1.cross.3), or "
-        "the mean over all heads (decoder.1.cross). Requires --output with a figure.",
-    ),
-]
-_PronounTestOption = Annotated[
-    bool,
-    typer.Option(
-        "--pronoun-test",
-        help='Instead of tracing TEXT, test how the model translates the pronoun "it", on '
-        "contrastive sentence pairs of builtin:fables (English-French models only).",
-    ),
-]
-_HeadImportanceOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE",
-        help="Instead of tracing TEXT, measure the importance of each head: the change in BLEU on "
-        "this test set when the head is ablated. One .tsv file, two text files (give the option "
-        "twice), or builtin:fables/test.",
-    ),
-]
-_MaxSentencesOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of sentences that --head-importance uses (default: all) or of pairs that "
-        "--pronoun-test uses (default: 300), from the start.",
-    ),
-]
-_EngineOption = Annotated[
-    Literal["torch", "ctranslate2"],
-    typer.Option(
-        help="Inference backend that finds the translation. A translation of ctranslate2 is traced "
-        "by forced decoding in torch. With --target or an intervention (--ablate, --scale-scores, "
-        "--mask-keys, --shift-positions, --force-continuation), torch is used."
-    ),
-]
-_JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the trace or report as one line of JSON.")
-]
 
 
 def explain(
     model: ModelArgument,
-    text: _TextArgument = None,
-    output: _OutputOption = None,
-    target: _TargetOption = None,
-    ablate: _AblateOption = None,
-    scale_scores: _ScaleScoresOption = None,
-    mask_keys: _MaskKeysOption = None,
-    shift_positions: _ShiftPositionsOption = None,
-    force_continuation: _ForceContinuationOption = None,
-    layers: _LayersOption = "last",
+    text: Annotated[str | None, typer.Argument(metavar="TEXT")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    ablate: Annotated[list[str] | None, typer.Option(metavar="ADDRESS")] = None,
+    scale_scores: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=FACTOR")] = None,
+    mask_keys: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=I,J")] = None,
+    shift_positions: Annotated[list[str] | None, typer.Option(metavar="STACK=N")] = None,
+    force_continuation: Annotated[str | None, typer.Option(metavar="N=TEXT")] = None,
+    layers: Annotated[str, typer.Option(metavar="none|last|all|LAYERS")] = "last",
     attribution: _AttributionOption = None,
-    word_alternatives: _WordAlternativesOption = False,
-    plot_attention: _PlotAttentionOption = None,
-    pronoun_test: _PronounTestOption = False,
-    head_importance: _HeadImportanceOption = None,
-    max_sentences: _MaxSentencesOption = None,
-    engine: _EngineOption = "torch",
+    word_alternatives: Annotated[bool, typer.Option("--word-alternatives")] = False,
+    plot_attention: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None,
+    pronoun_test: Annotated[bool, typer.Option("--pronoun-test")] = False,
+    head_importance: Annotated[list[str] | None, typer.Option(metavar="FILE")] = None,
+    max_sentences: Annotated[int | None, typer.Option(min=1)] = None,
+    engine: Literal["torch", "ctranslate2"] = "torch",
     device: TorchDeviceOption = "auto",
     threads: ThreadsOption = None,
-    beam_size: BeamSizeOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    as_json: _JsonOption = False,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Trace one translation.
 
     The trace has attention, beam search, attributions, and the effects of interventions.
+
+    Args:
+        text: Source sentence to translate; `-` reads it from standard input. Required unless
+            --pronoun-test or --head-importance is given.
+        output: Also write the result to this file: interactive page (.html), figure (.svg, .png,
+            .pdf) or data (.json).
+        target: Trace this translation of the sentence (forced decoding) instead of the one that the
+            model finds.
+        ablate: Ablate a part of the model. The address of a head is STACK.LAYER.KIND.HEAD, for
+            example decoder.1.cross.3: STACK is encoder or decoder, KIND is self or, in the decoder,
+            cross; indices start at 0. The output of a head, or of a sublayer (decoder.1.cross,
+            decoder.1.feed_forward), is set to zero; a layer (decoder.1) is skipped; the positional
+            encoding of a stack (decoder.positions) is removed. May be repeated.
+        scale_scores: Multiply the attention scores, before the softmax, by a factor. ADDRESS is a
+            head (decoder.1.cross.3=0.5) or all heads of an attention (decoder.1.cross=0.5). May be
+            repeated.
+        mask_keys: Mask the keys at these token positions, which start at 0, in attention. ADDRESS
+            is a head (decoder.1.cross.3=4,5), an attention (decoder.1.cross=4,5) or the attention
+            of all layers (decoder.cross=4,5). May be repeated.
+        shift_positions: Add N to all position indices of the encoder or decoder, for example
+            encoder=5. May be repeated.
+        force_continuation: Keep the first N words of the model's translation, append TEXT, and let
+            the model complete the sentence, for example 3=elle.
+        layers: Layers whose attention scores, queries, keys and values are stored in the trace:
+            none, last (of encoder and decoder), all, or a list such as encoder.0,decoder.1.
+        word_alternatives: List likely alternatives for each word of the translation.
+        plot_attention: Plot only the attention weights at this address: of a head
+            (decoder.1.cross.3), or the mean over all heads (decoder.1.cross). Requires --output
+            with a figure.
+        pronoun_test: Instead of tracing TEXT, test how the model translates the pronoun "it", on
+            contrastive sentence pairs of builtin:fables (English-French models only).
+        head_importance: Instead of tracing TEXT, measure the importance of each head: the change in
+            BLEU on this test set when the head is ablated. One .tsv file, two text files (give the
+            option twice), or builtin:fables/test.
+        max_sentences: Number of sentences that --head-importance uses (default: all) or of pairs
+            that --pronoun-test uses (default: 300), from the start.
+        engine: Inference backend that finds the translation. A translation of ctranslate2 is traced
+            by forced decoding in torch. With --target or an intervention (--ablate, --scale-scores,
+            --mask-keys, --shift-positions, --force-continuation), torch is used.
+        as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output
 

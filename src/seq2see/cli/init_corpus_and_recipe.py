@@ -26,16 +26,6 @@ _HEADER = """\
 """
 
 
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Directory to create for recipe.toml and the three sets; must not exist. Default: "
-        "the language codes, for example en-de.",
-    ),
-]
 _LanguagesOption = Annotated[
     str | None,
     typer.Option(
@@ -44,35 +34,28 @@ _LanguagesOption = Annotated[
         "cannot be detected.",
     ),
 ]
-_EvaluationSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of pairs of the validation set, and the same number for the test set. "
-        "Ignored for built-in corpora, which have their own sets. Default: 5 % of the corpus, "
-        "at most 1,000.",
-    ),
-]
-_CleanOption = Annotated[
-    bool,
-    typer.Option(
-        help="Before the corpus is split, remove the pairs that `seq2see data clean` removes."
-    ),
-]
 
 
 def init(
     files: CorpusFilesArgument,
-    output: _OutputOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIRECTORY")] = None,
     languages: _LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    evaluation_size: _EvaluationSizeOption = None,
-    clean: _CleanOption = False,
+    evaluation_size: Annotated[int | None, typer.Option(min=1)] = None,
+    clean: bool = False,
 ) -> None:
     """Check and split a parallel corpus, and write a recipe.
 
     The corpus is split into training, validation and test sets.
+
+    Args:
+        output: Directory to create for recipe.toml and the three sets; must not exist. Default: the
+            language codes, for example en-de.
+        evaluation_size: Number of pairs of the validation set, and the same number for the test
+            set. Ignored for built-in corpora, which have their own sets. Default: 5 % of the
+            corpus, at most 1,000.
+        clean: Before the corpus is split, remove the pairs that `seq2see data clean` removes.
     """
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress

@@ -32,16 +32,13 @@ app = typer.Typer(
 )
 
 
-_PrintLabExperimentsLanguageOption = Annotated[
-    OutputLanguage, typer.Option(help="Language of the output: English or Chinese.")
-]
-
-
 @app.command("list", cls=OneLineErrorCommand)
-def print_lab_experiments(
-    language: _PrintLabExperimentsLanguageOption = "en", as_json: JsonOption = False
-) -> None:
-    """List the experiments."""
+def print_lab_experiments(language: OutputLanguage = "en", as_json: JsonOption = False) -> None:
+    """List the experiments.
+
+    Args:
+        language: Language of the output: English or Chinese.
+    """
     from seq2see.lab.registry import experiments
     from seq2see.lab.words import NEEDS_FULL, TRAINS
 
@@ -56,65 +53,32 @@ def print_lab_experiments(
         typer.echo(f"{title}  ({remarks})" if remarks else title)
 
 
-_NamesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NUMBER|all", help="Numbers of the experiments (see `lab list`), or `all`."
-    ),
-]
-_FullOption = Annotated[
-    bool,
-    typer.Option(
-        "--full", help="Run the full version, which takes longer: more seeds, larger sizes."
-    ),
-]
-_RunLabExperimentsLanguageOption = Annotated[
-    OutputLanguage,
-    typer.Option(help="Language of the output and of the HTML report: English or Chinese."),
-]
-_HtmlOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Also write a report with figures to this HTML file."),
-]
-_MarkdownOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIRECTORY",
-        help="Also write the results as Markdown pages, lab.md (English) and lab.zh.md "
-        "(Chinese), to this directory. Requires `all`.",
-    ),
-]
-_ModelOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Model directory. Experiments that analyze a trained model use this one, which "
-        "must be an English-French model trained on builtin:fables or builtin:fables-short, such "
-        "as that of `seq2see demo`. Default: a small model is trained.",
-    ),
-]
-_CacheOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIRECTORY",
-        help="Cache directory for the small models that experiments train. Default: "
-        "~/.cache/seq2see/lab.",
-    ),
-]
-
-
 @app.command("run", cls=OneLineErrorCommand)
 def run_lab_experiments(
-    names: _NamesArgument,
-    full: _FullOption = False,
-    language: _RunLabExperimentsLanguageOption = "en",
-    html: _HtmlOption = None,
-    markdown: _MarkdownOption = None,
-    model: _ModelOption = None,
-    cache: _CacheOption = None,
+    names: Annotated[list[str], typer.Argument(metavar="NUMBER|all")],
+    full: Annotated[bool, typer.Option("--full")] = False,
+    language: OutputLanguage = "en",
+    html: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="DIRECTORY")] = None,
+    model: Annotated[Path | None, typer.Option(metavar="MODEL")] = None,
+    cache: Annotated[Path | None, typer.Option(metavar="DIRECTORY")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run experiments. The exit status is 1 if a measurement differs from its expected value."""
+    """Run experiments. The exit status is 1 if a measurement differs from its expected value.
+
+    Args:
+        names: Numbers of the experiments (see `lab list`), or `all`.
+        full: Run the full version, which takes longer: more seeds, larger sizes.
+        language: Language of the output and of the HTML report: English or Chinese.
+        html: Also write a report with figures to this HTML file.
+        markdown: Also write the results as Markdown pages, lab.md (English) and lab.zh.md
+            (Chinese), to this directory. Requires `all`.
+        model: Model directory. Experiments that analyze a trained model use this one, which must be
+            an English-French model trained on builtin:fables or builtin:fables-short, such as that
+            of `seq2see demo`. Default: a small model is trained.
+        cache: Cache directory for the small models that experiments train. Default:
+            ~/.cache/seq2see/lab.
+    """
     check_directories_exist(markdown, model)
     check_output_path(html)
     if html:

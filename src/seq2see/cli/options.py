@@ -1,4 +1,45 @@
-"""Command-line options and arguments that several commands share."""
+"""Command-line options and arguments that several commands share.
+
+Args:
+    test_files: Test set with sources and references: two text files (--test-set test.en --test-set
+        test.de, or at the end of the command --test-set test.en test.de), one .tsv, .jsonl or .tmx
+        file, optionally compressed, or `builtin:fables/test`. Required to translate with a model.
+    references: Text file with one reference per line. Repeat the option for several references per
+        sentence. They are added to the references of --test-set; without --test-set, they are the
+        only ones.
+    language: Language code of the references, for example zh; selects the tokenizer of BLEU.
+        Default: target language of the model, or the extension of the references, if it is a
+        language code.
+    tokenize: Tokenizer of BLEU, as named by sacrebleu. Default: chosen by the language of the
+        references, 13a for most languages.
+    lowercase: Ignore or respect case in all metrics. Default: that of each metric (only TER ignores
+        case).
+    as_json: Print the result as JSON.
+    model: Model directory.
+    engine: Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a CPU,
+        for models and search settings that it supports, with beam search only if the search ends
+        when the beam is full (stop rule `beam_full`, which is stored with imported models, and with
+        trained models if it loses almost no BLEU). Otherwise it uses torch. `ctranslate2` reports
+        an error if it does not support them.
+    device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise cpu.
+        On devices other than cpu, `--engine auto` uses torch.
+    threads: Number of CPU threads. Default: all available cores.
+    precision: Number format of the weights in ctranslate2; torch ignores it and uses float32. int8
+        is faster and slightly less accurate. It is used only if its translations of probes.txt in
+        the model directory are close to those of float32 on this CPU (chrF of at least 80);
+        otherwise float32 is used, with a message on standard error.
+    ensemble: Directory of a further model that is ensembled with MODEL (probabilities are
+        averaged). May be repeated.
+    search_settings: Set any field of the search settings, for example coverage_penalty=0.2,
+        no_repeat_ngram_size=3 or length.max_length=80 (see docs/translating.md). May be repeated.
+    beam_size: Beam size; 1 is greedy search. Default: 5.
+    length_penalty: Length penalty α: score = log-probability / length^α. 0 favors short
+        translations. Default: 1, the mean log-probability per token.
+    stop_rule: When beam search stops. `exact`: when no unfinished hypothesis can still reach the
+        n-best list. `beam_full`: when the number of finished hypotheses is the beam size (with
+        length penalty 0: when the most likely hypothesis is finished). Default: the rule stored
+        with the model, otherwise `exact`; with --engine ctranslate2 `beam_full`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +49,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,27 +97,8 @@ FormatOption = Annotated[
 
 # --- test sets and metrics ---
 
-TestSetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--test-set",
-        metavar="FILE",
-        help="Test set with sources and references: two text files (--test-set test.en --test-set "
-        "test.de, or at the end of the command --test-set test.en test.de), one .tsv, .jsonl or "
-        ".tmx file, optionally compressed, or `builtin:fables/test`. Required to translate with a "
-        "model.",
-    ),
-]
-ReferencesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--reference",
-        metavar="FILE",
-        help="Text file with one reference per line. Repeat the option for several references per "
-        "sentence. They are added to the references of --test-set; without --test-set, they are "
-        "the only ones.",
-    ),
-]
+TestSetOption = Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")]
+ReferencesOption = Annotated[list[str] | None, typer.Option("--reference", metavar="FILE")]
 TestColumnsOption = Annotated[
     str | None,
     typer.Option(
@@ -94,56 +116,17 @@ TestFormatOption = Annotated[
         help="Format of the test set. Default: determined by the file extension.",
     ),
 ]
-ReferenceLanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODE",
-        help="Language code of the references, for example zh; selects the tokenizer of BLEU. "
-        "Default: target language of the model, or the extension of the references, if it is a "
-        "language code.",
-    ),
-]
-TokenizeOption = Annotated[
-    Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"] | None,
-    typer.Option(
-        help="Tokenizer of BLEU, as named by sacrebleu. Default: chosen by the language of the "
-        "references, 13a for most languages."
-    ),
-]
-LowercaseOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--lowercase/--cased",
-        help="Ignore or respect case in all metrics. Default: that of each metric (only TER "
-        "ignores case).",
-    ),
-]
+ReferenceLanguageOption = Annotated[str | None, typer.Option(metavar="CODE")]
+LowercaseOption = Annotated[bool | None, typer.Option("--lowercase/--cased")]
 
 # --- results ---
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json")]
 
 # --- models and search ---
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.")]
-EngineOption = Annotated[
-    EngineName,
-    typer.Option(
-        help="Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a "
-        "CPU, for models and search settings that it supports, with beam search only if the "
-        "search ends when the beam is full (stop rule `beam_full`, which is stored with imported "
-        "models, and with trained models if it loses almost no BLEU). Otherwise it uses torch. "
-        "`ctranslate2` reports an error if it does not support them."
-    ),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        metavar="DEVICE",
-        help="Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise "
-        "cpu. On devices other than cpu, `--engine auto` uses torch.",
-    ),
-]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL")]
+DeviceOption = Annotated[str, typer.Option(metavar="DEVICE")]
 TorchDeviceOption = Annotated[
     str,
     typer.Option(
@@ -152,56 +135,9 @@ TorchDeviceOption = Annotated[
         "cpu.",
     ),
 ]
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option(min=1, max=1024, help="Number of CPU threads. Default: all available cores."),
-]
-PrecisionOption = Annotated[
-    Precision,
-    typer.Option(
-        help="Number format of the weights in ctranslate2; torch ignores it and uses float32. int8 "
-        "is faster and slightly less accurate. It is used only if its translations of probes.txt "
-        "in the model directory are close to those of float32 on this CPU (chrF of at least 80); "
-        "otherwise float32 is used, with a message on standard error."
-    ),
-]
-EnsembleOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Directory of a further model that is ensembled with MODEL (probabilities are "
-        "averaged). May be repeated.",
-    ),
-]
-SearchOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--search",
-        metavar="KEY=VALUE",
-        help="Set any field of the search settings, for example coverage_penalty=0.2, "
-        "no_repeat_ngram_size=3 or length.max_length=80 (see docs/translating.md). May be "
-        "repeated.",
-    ),
-]
-BeamSizeOption = Annotated[
-    int | None, typer.Option(help="Beam size; 1 is greedy search. Default: 5.")
-]
-LengthPenaltyOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Length penalty α: score = log-probability / length^α. 0 favors short translations. "
-        "Default: 1, the mean log-probability per token."
-    ),
-]
-StopRuleOption = Annotated[
-    Literal["exact", "beam_full"] | None,
-    typer.Option(
-        help="When beam search stops. `exact`: when no unfinished hypothesis can still reach the "
-        "n-best list. `beam_full`: when the number of finished hypotheses is the beam size (with "
-        "length penalty 0: when the most likely hypothesis is finished). Default: the rule stored "
-        "with the model, otherwise `exact`; with --engine ctranslate2 `beam_full`."
-    ),
-]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024)]
+EnsembleOption = Annotated[list[Path] | None, typer.Option(metavar="MODEL")]
+SearchOption = Annotated[list[str] | None, typer.Option("--search", metavar="KEY=VALUE")]
 
 
 def load_translator(

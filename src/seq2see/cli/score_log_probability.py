@@ -35,54 +35,32 @@ PAIRS_PER_CALL = 1024
 """Sentence pairs that are scored together."""
 
 
-_FilesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILES",
-        help="Sentence pairs to score: two text files with the same number of lines, or one "
-        ".tsv, .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on "
-        "standard input.",
-    ),
-]
-_ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
-        "(TMX). Default: columns 1 and 2 (TSV), the language codes of the model (JSONL, TMX).",
-    ),
-]
-_EngineOption = Annotated[
-    EngineName,
-    typer.Option(
-        help="Inference backend. It does not change the scores, which torch always computes; "
-        "`ctranslate2` reports an error if ctranslate2 does not support the model."
-    ),
-]
-_AsJsonOption = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print one JSON object per sentence pair, with the log-probability of each token.",
-    ),
-]
-
-
 def score(
     model: ModelArgument,
-    files: _FilesArgument = None,
-    columns: _ColumnsOption = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")] = None,
     format_name: FormatOption = None,
-    engine: _EngineOption = "auto",
+    engine: EngineName = "auto",
     device: TorchDeviceOption = "auto",
     threads: ThreadsOption = None,
-    as_json: _AsJsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Print the log-probability of the target sentence of each pair.
 
     The output has one line per pair, with three columns separated by tabs: the log-probability of
     the target given the source, the log-probability divided by the number of target tokens, and
     this number.
+
+    Args:
+        files: Sentence pairs to score: two text files with the same number of lines, or one .tsv,
+            .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on standard
+            input.
+        columns: Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language
+            codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model (JSONL,
+            TMX).
+        engine: Inference backend. It does not change the scores, which torch always computes;
+            `ctranslate2` reports an error if ctranslate2 does not support the model.
+        as_json: Print one JSON object per sentence pair, with the log-probability of each token.
     """
     from seq2see.data.corpus_config_and_reading import Corpus
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_directories_exist
-from seq2see.cli.options import EngineOption, PrecisionOption
+from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -17,97 +17,46 @@ if TYPE_CHECKING:
     from seq2see.serve.config import ServeConfig
 
 
-_ModelsArgument = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="MODEL",
-        help="Directories of the models to serve. At least one is required, except with "
-        "--create-key. If several models have the same language pair, the first one "
-        "translates it.",
-    ),
-]
-_HostOption = Annotated[
-    str,
-    typer.Option(
-        metavar="ADDRESS", help="Address to bind. 0.0.0.0 accepts connections from other machines."
-    ),
-]
-_PortOption = Annotated[
-    int, typer.Option(min=0, max=65_535, help="TCP port to bind; 0 selects a free port.")
-]
-_ApiKeysOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="File with the names and hashes of API keys (TOML). If given, requests need one "
-        "of these keys, except for the web page, /docs, /spec, /languages, "
-        "/frontend/settings, /health, /ready and downloads of translated files.",
-    ),
-]
-_CreateKeyOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Create an API key with this name, add its hash to the file of --api-keys "
-        "(required; created if it does not exist), print the key and exit.",
-    ),
-]
-_LimitsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="NAME=VALUE",
-        help="Set a limit of the service, for example characters=5000, the maximum number of "
-        "characters per request. docs/serving.md lists all limits. May be repeated.",
-    ),
-]
-_ThreadsOption = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of CPU threads per model. Default: all available cores."),
-]
-_BeamSizeOption = Annotated[
-    int, typer.Option(min=1, help="Beam size of requests that do not set one.")
-]
-_RunsOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIRECTORY",
-        help="Directory with run directories of `seq2see train`, whose training curves the web "
-        "page shows. Default: none.",
-    ),
-]
-_PublicUrlOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="URL under which clients reach the service through a reverse proxy, for example "
-        "https://translate.example.org. It is used in the links to translated files and in "
-        "/docs, and requests to its host name are accepted. Default: the URL of each request.",
-    ),
-]
-_FilesOption = Annotated[
-    bool, typer.Option(help="Allow or forbid the translation of uploaded files.")
-]
-
-
 def serve(
-    models: _ModelsArgument = None,
-    host: _HostOption = "127.0.0.1",
-    port: _PortOption = 5000,
-    api_keys: _ApiKeysOption = None,
-    create_key: _CreateKeyOption = None,
-    limits: _LimitsOption = None,
-    engine: EngineOption = "auto",
-    threads: _ThreadsOption = None,
-    precision: PrecisionOption = "float32",
-    beam_size: _BeamSizeOption = 5,
-    runs: _RunsOption = None,
-    public_url: _PublicUrlOption = None,
-    files: _FilesOption = True,
+    models: Annotated[list[Path] | None, typer.Argument(metavar="MODEL")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535)] = 5000,
+    api_keys: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    create_key: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=VALUE")] = None,
+    engine: EngineName = "auto",
+    threads: Annotated[int | None, typer.Option(min=1)] = None,
+    precision: Precision = "float32",
+    beam_size: Annotated[int, typer.Option(min=1)] = 5,
+    runs: Annotated[Path | None, typer.Option(metavar="DIRECTORY")] = None,
+    public_url: Annotated[str | None, typer.Option(metavar="URL")] = None,
+    files: bool = True,
 ) -> None:
     """Serve models over HTTP.
 
     The service has the LibreTranslate API, the seq2see API and a web page.
+
+    Args:
+        models: Directories of the models to serve. At least one is required, except with
+            --create-key. If several models have the same language pair, the first one translates
+            it.
+        host: Address to bind. 0.0.0.0 accepts connections from other machines.
+        port: TCP port to bind; 0 selects a free port.
+        api_keys: File with the names and hashes of API keys (TOML). If given, requests need one of
+            these keys, except for the web page, /docs, /spec, /languages, /frontend/settings,
+            /health, /ready and downloads of translated files.
+        create_key: Create an API key with this name, add its hash to the file of --api-keys
+            (required; created if it does not exist), print the key and exit.
+        limits: Set a limit of the service, for example characters=5000, the maximum number of
+            characters per request. docs/serving.md lists all limits. May be repeated.
+        threads: Number of CPU threads per model. Default: all available cores.
+        beam_size: Beam size of requests that do not set one.
+        runs: Directory with run directories of `seq2see train`, whose training curves the web page
+            shows. Default: none.
+        public_url: URL under which clients reach the service through a reverse proxy, for example
+            https://translate.example.org. It is used in the links to translated files and in /docs,
+            and requests to its host name are accepted. Default: the URL of each request.
+        files: Allow or forbid the translation of uploaded files.
     """
     if create_key is not None:
         _create_key(api_keys, create_key)

@@ -10,46 +10,26 @@ import typer
 from seq2see.cli.corpora_and_path_checks import check_run_path_not_file
 from seq2see.errors import ConfigError
 
-_RecipeArgument = Annotated[
-    Path, typer.Argument(metavar="RECIPE", help="Recipe file (TOML). `seq2see init` writes one.")
-]
-_OverridesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="section.key=value",
-        help="Override settings of the recipe, for example train.seed=2 or model.preset=small. "
-        "The recipe has all keys. Values are written as in TOML, but strings need no quotes. With "
-        "--resume, the settings must be the same as at the start of the run.",
-    ),
-]
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIRECTORY",
-        help="Run directory for checkpoints, log and trained model. If it has a run already, "
-        "--resume is required. Default: runs/NAME, where NAME is the name of the recipe file "
-        "without .toml, or for recipe.toml the name of its directory.",
-    ),
-]
-_ResumeOption = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Continue the run in the run directory from its last checkpoint, with the same "
-        "settings and data. If there is no run, a new one starts.",
-    ),
-]
-
 
 def train(
-    recipe: _RecipeArgument,
-    overrides: _OverridesArgument = None,
-    output: _OutputOption = None,
-    resume: _ResumeOption = False,
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="section.key=value")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIRECTORY")] = None,
+    resume: Annotated[bool, typer.Option("--resume")] = False,
 ) -> None:
-    """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume."""
+    """Train a model from a recipe. An interrupted run resumes bit-exactly with --resume.
+
+    Args:
+        recipe: Recipe file (TOML). `seq2see init` writes one.
+        overrides: Override settings of the recipe, for example train.seed=2 or model.preset=small.
+            The recipe has all keys. Values are written as in TOML, but strings need no quotes. With
+            --resume, the settings must be the same as at the start of the run.
+        output: Run directory for checkpoints, log and trained model. If it has a run already,
+            --resume is required. Default: runs/NAME, where NAME is the name of the recipe file
+            without .toml, or for recipe.toml the name of its directory.
+        resume: Continue the run in the run directory from its last checkpoint, with the same
+            settings and data. If there is no run, a new one starts.
+    """
     from seq2see.cli.training_run_and_progress_display import is_main_process, train_from_recipe
     from seq2see.settings import Recipe
     from seq2see.training.run_directory import RunDirectory

@@ -22,20 +22,16 @@ from seq2see.cli.corpora_and_path_checks import (
     output_format_problem,
 )
 from seq2see.cli.options import (
-    BeamSizeOption,
     DeviceOption,
-    EngineOption,
     EnsembleOption,
-    LengthPenaltyOption,
     ModelArgument,
-    PrecisionOption,
     SearchOption,
-    StopRuleOption,
     ThreadsOption,
     build_translation_options,
     exit_on_interrupt,
     load_translator,
 )
+from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import Problem
 
 if TYPE_CHECKING:
@@ -45,147 +41,72 @@ if TYPE_CHECKING:
 
 TranslationFormatter = Callable[["Translation"], str]
 
-_FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="INPUT",
-        help="Text file, which is translated line by line, or document (.html, .srt, .vtt, .po, "
-        ".docx, .tmx, .xliff), which requires --output. `-` is standard input.",
-    ),
-]
-_OutputOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="OUTPUT",
-        help="Output file; an existing file is replaced. Lines are written to OUTPUT.partial, "
-        "which is renamed to OUTPUT when it is complete. Default: standard output.",
-    ),
-]
-_ResumeOption = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Continue an interrupted run after the last complete line of OUTPUT.partial. Input, "
-        "model and settings must be the same. Requires a text file as INPUT, not a document or "
-        "standard input, and --output.",
-    ),
-]
-_NBestOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of translations per line, best first, separated by tabs on one output line; "
-        "with --json, all but the best are in `alternatives`. At most the beam size, except with "
-        "--sample. Not for documents. Default: 1."
-    ),
-]
-_SampleOption = Annotated[
-    bool, typer.Option("--sample", help="Sample each token at random instead of using beam search.")
-]
-_TemperatureOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Sampling temperature. Values below 1 sharpen the distribution. Requires --sample. "
-        "Default: 1."
-    ),
-]
-_TopKOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Sample from the k most likely tokens only. Requires --sample. Default: all tokens."
-    ),
-]
-_TopPOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Sample from the smallest set of most likely tokens whose probabilities sum to at "
-        "least p (nucleus sampling). Requires --sample. Default: 1, all tokens."
-    ),
-]
-_SeedOption = Annotated[
-    int | None, typer.Option(help="Random seed for sampling. Requires --sample. Default: 0.")
-]
-_PrefixOption = Annotated[
-    str,
-    typer.Option(
-        metavar="TEXT",
-        help="Text that the translation of each line must start with. Default: none.",
-    ),
-]
-_ForbiddenOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="TEXT",
-        help="Word or phrase that must not appear in a translation. It is matched as whole words "
-        "and with case. May be repeated.",
-    ),
-]
-_GlossaryOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Glossary file with one source term, a tab and its required translation per line. "
-        "Terms are matched as whole words; terms in lower case are matched in any case. A required "
-        "translation that could not be used is reported on standard error, and with --json in "
-        "`unmet_constraints`.",
-    ),
-]
-_SplitOption = Annotated[
-    Literal["long", "always", "never"] | None,
-    typer.Option(
-        help="Which lines are split into sentences before translation. `long`: lines that exceed "
-        "the model's maximum length. `always`: all lines. `never`: none; a line that is too long "
-        "gets an empty translation and a message on standard error, and the exit status is 1. "
-        "Default: long."
-    ),
-]
-_WithScoresOption = Annotated[
-    bool,
-    typer.Option(
-        "--with-scores",
-        help="Print the score (log-probability / length^α, see --length-penalty) before each "
-        "translation, separated by a tab; with --json, add the log-probability of each token. Not "
-        "for documents.",
-    ),
-]
-_AlignmentOption = Annotated[
-    bool, typer.Option("--alignment", help="Add word alignments to the output. Requires --json.")
-]
-_JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object per input line. Not for documents.")
-]
-
 
 def translate(
     model: ModelArgument,
-    file: _FileArgument = "-",
-    output: _OutputOption = None,
-    resume: _ResumeOption = False,
-    engine: EngineOption = "auto",
+    file: Annotated[str, typer.Argument(metavar="INPUT")] = "-",
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUTPUT")] = None,
+    resume: Annotated[bool, typer.Option("--resume")] = False,
+    engine: EngineName = "auto",
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
-    precision: PrecisionOption = "float32",
+    precision: Precision = "float32",
     ensemble: EnsembleOption = None,
-    beam_size: BeamSizeOption = None,
-    n_best: _NBestOption = None,
-    length_penalty: LengthPenaltyOption = None,
-    stop_rule: StopRuleOption = None,
+    beam_size: int | None = None,
+    n_best: int | None = None,
+    length_penalty: float | None = None,
+    stop_rule: Literal["exact", "beam_full"] | None = None,
     search_settings: SearchOption = None,
-    sample: _SampleOption = False,
-    temperature: _TemperatureOption = None,
-    top_k: _TopKOption = None,
-    top_p: _TopPOption = None,
-    seed: _SeedOption = None,
-    prefix: _PrefixOption = "",
-    forbidden: _ForbiddenOption = None,
-    glossary: _GlossaryOption = None,
-    split: _SplitOption = None,
-    with_scores: _WithScoresOption = False,
-    alignment: _AlignmentOption = False,
-    as_json: _JsonOption = False,
+    sample: Annotated[bool, typer.Option("--sample")] = False,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    prefix: Annotated[str, typer.Option(metavar="TEXT")] = "",
+    forbidden: Annotated[list[str] | None, typer.Option(metavar="TEXT")] = None,
+    glossary: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    split: Literal["long", "always", "never"] | None = None,
+    with_scores: Annotated[bool, typer.Option("--with-scores")] = False,
+    alignment: Annotated[bool, typer.Option("--alignment")] = False,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Translate lines of text or a document."""
+    """Translate lines of text or a document.
+
+    Args:
+        file: Text file, which is translated line by line, or document (.html, .srt, .vtt, .po,
+            .docx, .tmx, .xliff), which requires --output. `-` is standard input.
+        output: Output file; an existing file is replaced. Lines are written to OUTPUT.partial,
+            which is renamed to OUTPUT when it is complete. Default: standard output.
+        resume: Continue an interrupted run after the last complete line of OUTPUT.partial. Input,
+            model and settings must be the same. Requires a text file as INPUT, not a document or
+            standard input, and --output.
+        n_best: Number of translations per line, best first, separated by tabs on one output line;
+            with --json, all but the best are in `alternatives`. At most the beam size, except with
+            --sample. Not for documents. Default: 1.
+        sample: Sample each token at random instead of using beam search.
+        temperature: Sampling temperature. Values below 1 sharpen the distribution. Requires
+            --sample. Default: 1.
+        top_k: Sample from the k most likely tokens only. Requires --sample. Default: all tokens.
+        top_p: Sample from the smallest set of most likely tokens whose probabilities sum to at
+            least p (nucleus sampling). Requires --sample. Default: 1, all tokens.
+        seed: Random seed for sampling. Requires --sample. Default: 0.
+        prefix: Text that the translation of each line must start with. Default: none.
+        forbidden: Word or phrase that must not appear in a translation. It is matched as whole
+            words and with case. May be repeated.
+        glossary: Glossary file with one source term, a tab and its required translation per line.
+            Terms are matched as whole words; terms in lower case are matched in any case. A
+            required translation that could not be used is reported on standard error, and with
+            --json in `unmet_constraints`.
+        split: Which lines are split into sentences before translation. `long`: lines that exceed
+            the model's maximum length. `always`: all lines. `never`: none; a line that is too long
+            gets an empty translation and a message on standard error, and the exit status is 1.
+            Default: long.
+        with_scores: Print the score (log-probability / length^α, see --length-penalty) before each
+            translation, separated by a tab; with --json, add the log-probability of each token. Not
+            for documents.
+        alignment: Add word alignments to the output. Requires --json.
+        as_json: Print one JSON object per input line. Not for documents.
+    """
     check_model_path_not_file(model, file)
     check_file_to_translate(file, model)
     search = {

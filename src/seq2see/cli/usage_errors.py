@@ -54,7 +54,20 @@ class _UsageErrors:
 
 
 class OneLineErrorCommand(_UsageErrors, TyperCommand):
-    """A command whose usage errors are one line."""
+    """A command whose usage errors are one line.
+
+    The help of its parameters is the section `Args` of its docstring. Parameters that are not in it
+    are described in that of `seq2see.cli.options`.
+    """
+
+    def __init__(self, name: str | None, *, help: str | None = None, **kwargs: Any) -> None:  # noqa: A002
+        from seq2see.cli import options
+
+        text, own = parse_argument_help(help or "")
+        super().__init__(name, help=text, **kwargs)
+        descriptions = {**parse_argument_help(options.__doc__ or "")[1], **own}
+        for parameter in self.params:
+            parameter.help = parameter.help or descriptions.get(parameter.name)  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; `--languages en de` is accepted for `--languages en,de`."""
@@ -96,6 +109,14 @@ class OneLineErrorGroup(_UsageErrors, TyperGroup):
         }
         nested = [f"{n} {path}" for n, group in groups.items() for path in group.command_paths()]
         return [*self.commands, *nested]
+
+
+def parse_argument_help(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its section `Args`, and the description of each argument."""
+    text, _, section = docstring.partition("\n\nArgs:\n")
+    entries = re.split(r"^ {4}(?=\w+: )", section, flags=re.MULTILINE)[1:]
+    pairs = (entry.split(": ", 1) for entry in entries)
+    return text, {name: " ".join(description.split()) for name, description in pairs}
 
 
 def _format_argument(argument: Any) -> str:
