@@ -32,7 +32,7 @@ from hypothesis.errors import Unsatisfiable
 from seq2see.bundle import Bundle, Provenance, StartAndEndTokenIds, files
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import tracing
-from seq2see.explain.trace_recorder import TraceRecorder
+from seq2see.explain.trace_builder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.observer import StepRecord
 from seq2see.serve import lab, server as serving, streaming

@@ -348,8 +348,13 @@ def test_a_report_has_an_experiment_as_code_with_its_parts() -> None:
 
 
 def test_pictures_take_the_colour_of_the_page() -> None:
+    lines, rows, matrix = some_figures()
+    for figure in (lines, rows):
+        assert "stroke: currentColor" in figure.svg, "the axes"
+        assert "fill: #" not in " ".join(re.findall("<text[^>]*>", figure.svg))
+    label, *_ = re.findall("<text[^>]*>", matrix.svg)
+    assert "fill" not in label, "the style sheet of the page gives it a color"
     for figure in some_figures():
-        assert "currentColor" in figure.svg or "text" in figure.svg
         assert "#000000" not in figure.svg
         assert "mathdefault" not in figure.svg
 

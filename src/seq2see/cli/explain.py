@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,6 @@ ATTRIBUTION_METHODS = (
 )
 
 _INTERVENTION_FIELD = re.compile(r"interventions\.(?P<index>\d+)\.(?P<name>\w+)")
-_LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
 _AttributionOption = Annotated[
     list[str] | None,
@@ -122,15 +121,19 @@ def explain(
         as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output
+    from seq2see.explain.interventions import parse_attention_address
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    trace_only: dict[str, object] = {
-        "target": target,
+    intervention_options = {
         "ablate": ablate,
         "scale_scores": scale_scores,
         "mask_keys": mask_keys,
         "shift_positions": shift_positions,
-        "force_continuation": force_continuation,
+        "force_continuation": None if force_continuation is None else [force_continuation],
+    }
+    trace_only: dict[str, object] = {
+        "target": target,
+        **intervention_options,
         "layers": layers != "last",
         "attribution": attribution,
         "word_alternatives": word_alternatives,
@@ -139,11 +142,15 @@ def explain(
     }
     _, interventions, trace_options, address, _, options = call_all_collecting_errors(
         lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
-        lambda: parse_interventions(
-            ablate, scale_scores, mask_keys, shift_positions, force_continuation
+        lambda: call_all_collecting_errors(
+            *(
+                partial(_parse_intervention, name, value)
+                for name, values in intervention_options.items()
+                for value in values or ()
+            )
         ),
-        lambda: parse_trace_options(layers, attribution or (), word_alternatives),
-        lambda: _parse_plot_attention(plot_attention),
+        lambda: _build_trace_options(layers, attribution or (), word_alternatives),
+        lambda: parse_attention_address(plot_attention) if plot_attention else None,
         lambda: _check_output_extension(output, plot_attention),
         lambda: build_translation_options(search),
     )
@@ -206,7 +213,7 @@ def _check_conflicts(
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
     """Raise ConfigError if the output is not a supported file, or not a figure to plot to."""
     from seq2see import draw
-    from seq2see.explain.output import OUTPUT_FORMATS
+    from seq2see.explain.trace_format import OUTPUT_FORMATS
 
     if path:
         check_extension(path, OUTPUT_FORMATS, "--output")
@@ -214,12 +221,6 @@ def _check_output_extension(path: Path | None, plot_attention: str | None) -> No
         raise ConfigError(
             Problem("--plot-attention", "needs --output with a figure, for example attention.svg")
         )
-
-
-def _parse_plot_attention(address: str | None) -> AttentionAddress | None:
-    from seq2see.explain.interventions import parse_attention_address
-
-    return None if address is None else parse_attention_address(address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,71 +247,36 @@ def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> Non
         raise ConfigError(Problem("--plot-attention", message))
 
 
-def parse_interventions(
-    ablate: list[str] | None,
-    scale_scores: list[str] | None,
-    mask_keys: list[str] | None,
-    shift_positions: list[str] | None,
-    force_continuation: str | None,
-) -> list[ParsedIntervention]:
-    """Parse the options that change the model; raise ConfigError with the problems of all."""
-    from seq2see.explain import interventions
+def _parse_intervention(name: str, value: str) -> ParsedIntervention:
+    from seq2see.explain.interventions import parse_intervention
 
-    forced = None if force_continuation is None else [force_continuation]
-    options: list[tuple[str, Callable[[str], Intervention], Sequence[str] | None]] = [
-        ("--ablate", interventions.parse_ablation, ablate),
-        ("--scale-scores", interventions.parse_scale_scores, scale_scores),
-        ("--mask-keys", interventions.parse_mask_keys, mask_keys),
-        ("--shift-positions", interventions.parse_shift_positions, shift_positions),
-        ("--force-continuation", interventions.parse_force_continuation, forced),
-    ]
-    return call_all_collecting_errors(
-        *(
-            partial(_parse_intervention, option, parse, value)
-            for option, parse, values in options
-            for value in values or ()
-        )
-    )
-
-
-def _parse_intervention(
-    option: str, parse: Callable[[str], Intervention], value: str
-) -> ParsedIntervention:
+    option = f"--{name.replace('_', '-')}"
     try:
-        return ParsedIntervention(option, value, parse(value))
+        parsed = parse_intervention(name, value)
     except ConfigError as error:
         raise ConfigError(*(replace(p, field=option) for p in error.problems)) from None
+    return ParsedIntervention(option, value, parsed)
 
 
-def parse_trace_options(
+def _build_trace_options(
     layers: str, attributions: Sequence[str], word_alternatives: bool
 ) -> TraceOptions:
-    """Return what the trace contains; raise ConfigError with the problems of all options."""
+    """Return what the trace contains; the method `all` means all attribution methods."""
     from seq2see.explain import TraceOptions
 
-    methods = _expand_methods(attributions)
-    layer_names, _ = call_all_collecting_errors(
-        lambda: _parse_layers(layers), lambda: TraceOptions(attributions=methods)
+    methods = [
+        m for each in attributions for m in (ATTRIBUTION_METHODS if each == "all" else [each])
+    ]
+    names: Any = layers if layers in {"none", "last", "all"} else tuple(layers.split(","))
+    of_layers, of_methods = call_all_collecting_errors(
+        lambda: TraceOptions(layers=names),
+        lambda: TraceOptions(attributions=tuple(dict.fromkeys(methods))),
     )
     return TraceOptions(
-        layers=layer_names, attributions=methods, word_alternatives=word_alternatives
+        layers=of_layers.layers,
+        attributions=of_methods.attributions,
+        word_alternatives=word_alternatives,
     )
-
-
-def _parse_layers(text: str) -> str | tuple[str, ...]:
-    if text in {"none", "last", "all"}:
-        return text
-    names = tuple(text.split(","))
-    if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
-        allowed = "none, last, all or layers such as encoder.0,decoder.1"
-        raise ConfigError(Problem("--layers", f"must be {allowed}, but has {invalid[0]!r} instead"))
-    return names
-
-
-def _expand_methods(names: Sequence[str]) -> tuple[Any, ...]:
-    """Replace `all` by all attribution methods, and remove duplicates."""
-    expanded = [m for name in names for m in (ATTRIBUTION_METHODS if name == "all" else (name,))]
-    return tuple(dict.fromkeys(expanded))
 
 
 def _trace_sentence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,7 +16,6 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain.interventions import Intervention
 from seq2see.explain.patched_model import copy_model_with_interventions
-from seq2see.explain.trace_recorder import TraceRecorder
 from seq2see.model import NULL_RECORDER, Transformer
 from seq2see.search import (
     Hypothesis,
@@ -27,6 +27,9 @@ from seq2see.search import (
 from seq2see.search.step_processors import ForcedPrefix
 from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.translator import Translator
+
+if TYPE_CHECKING:
+    from seq2see.explain.trace_builder import TraceRecorder
 
 # B batch, S source tokens
 

@@ -2,19 +2,19 @@
 
 On the command line, an address such as `decoder.1.cross.3` names a head:
 
-ablate           decoder.1.cross.3 (a head), decoder.1.cross or decoder.1.feed_forward (a sublayer),
-                 decoder.1 (a layer), decoder.positions
-scale_scores     decoder.1.cross.3=0.5; without a head: all heads
-mask             decoder.cross=4,5 (all layers), decoder.1.cross=4,5, decoder.1.cross.3=4,5
-shift_positions  encoder=5
-force            3=elle (after three words)
+ablate              decoder.1.cross.3 (a head), decoder.1.cross or decoder.1.feed_forward (a
+                    sublayer), decoder.1 (a layer), decoder.positions
+scale_scores        decoder.1.cross.3=0.5; without a head: all heads
+mask_keys           decoder.cross=4,5 (all layers), decoder.1.cross=4,5, decoder.1.cross.3=4,5
+shift_positions     encoder=5
+force_continuation  3=elle (after three words)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
@@ -226,104 +226,77 @@ def _find_problems(
         )
 
 
-_ADDRESS = re.compile(
-    r"(?P<stack>encoder|decoder)(?:\.(?P<layer>\d+))?(?:\.(?P<part>self|cross|feed_forward|positions))?"
-    r"(?:\.(?P<head>\d+))?"
-)
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_STACK = r"(?P<stack>encoder|decoder)"
+_LAYER = r"\.(?P<layer>\d+)"
+_ATTENTION = r"\.(?P<attention>self|cross)"
+_HEAD = r"(?:\.(?P<heads>\d+))"
+_SYNTAX: dict[str, tuple[str, dict[type[Config], str]]] = {
+    "ablate": (
+        "an address such as decoder.1.cross.3, decoder.1.cross, decoder.1 or decoder.positions",
+        {
+            AblatePositions: rf"{_STACK}\.positions",
+            AblateLayer: f"{_STACK}{_LAYER}",
+            AblateHeads: f"{_STACK}{_LAYER}{_ATTENTION}{_HEAD}",
+            AblateSublayer: rf"{_STACK}{_LAYER}\.(?P<sublayer>self|cross|feed_forward)",
+        },
+    ),
+    "scale_scores": (
+        "ADDRESS=NUMBER, such as decoder.1.cross.3=0.5 or decoder.1.cross=0.5",
+        {ScaleAttentionScores: rf"{_STACK}{_LAYER}{_ATTENTION}{_HEAD}?=(?P<factor>{_NUMBER})"},
+    ),
+    "mask_keys": (
+        "ADDRESS=POSITIONS, such as decoder.cross=4,5 or decoder.1.cross.3=4,5",
+        {MaskKeys: rf"{_STACK}(?:{_LAYER})?{_ATTENTION}{_HEAD}?=(?P<keys>\d+(?:,\d+)*)"},
+    ),
+    "shift_positions": (
+        "STACK=NUMBER, such as encoder=5",
+        {ShiftPositions: rf"{_STACK}=(?P<offset>\d+)"},
+    ),
+    "force_continuation": (
+        "NUMBER_OF_WORDS=TEXT, such as 3=elle",
+        {ForceContinuation: r"(?P<num_prefix_words>\d+)=(?P<text>(?s:.+))"},
+    ),
+}
+"""By field of the command: a description of the syntax, and a pattern for each type."""
+_CONVERT: dict[str, Callable[[str], object]] = {
+    "layer": int,
+    "heads": lambda text: (int(text),),
+    "keys": lambda text: tuple(map(int, text.split(","))),
+    "factor": float,
+    "offset": int,
+    "num_prefix_words": int,
+}
 
 
-def parse_ablation(text: str) -> Intervention:
-    """Parse the address of a head, a sublayer, a layer or the positions: `decoder.1.cross.3`.
+def parse_intervention(name: str, text: str) -> Intervention:
+    """Parse an intervention as it is written on the command line.
+
+    Args:
+        name: `ablate`, `scale_scores`, `mask_keys`, `shift_positions` or `force_continuation`.
+        text: The value, such as `decoder.1.cross.3`.
 
     Raises:
-        ConfigError: If the text has another form. So do the other parsers.
+        ConfigError: If the text has another form.
     """
-    address = _parse_address(text, "ablate")
-    stack, layer, part, head = address["stack"], address["layer"], address["part"], address["head"]
-    if part == "positions" and layer is None and head is None:
-        return AblatePositions(stack=stack)
-    if layer is not None and part is None and head is None:
-        return AblateLayer(stack=stack, layer=layer)
-    if layer is not None and part in {"self", "cross"} and head is not None:
-        return AblateHeads(stack=stack, layer=layer, attention=part, heads=(head,))
-    if layer is not None and part in {"self", "cross", "feed_forward"} and head is None:
-        return AblateSublayer(stack=stack, layer=layer, sublayer=part)
-    expected = "an address such as decoder.1.cross.3, decoder.1.cross or decoder.1"
-    raise _syntax_error("ablate", expected, text)
-
-
-def parse_scale_scores(text: str) -> Intervention:
-    """Parse an attention address and a factor: `decoder.1.cross.3=0.5`."""
-    address, factor = _split_value(text, "scale_scores", "decoder.1.cross.3=0.5")
-    fields = _parse_attention_fields(address, "scale_scores", text)
-    if fields.get("layer") is None:
-        raise _syntax_error("scale_scores", "for one layer, such as decoder.1.cross=0.5", text)
-    try:
-        return ScaleAttentionScores(**fields, factor=float(factor))
-    except ValueError:
-        raise _syntax_error("scale_scores", "ADDRESS=NUMBER", text) from None
-
-
-def parse_mask_keys(text: str) -> Intervention:
-    """Parse an attention address and key positions: `decoder.cross=4,5`."""
-    address, keys = _split_value(text, "mask", "decoder.cross=4,5")
-    if not re.fullmatch(r"\d+(,\d+)*", keys):
-        raise _syntax_error("mask", "ADDRESS=POSITIONS, such as decoder.cross=4,5", text)
-    positions = tuple(int(key) for key in keys.split(","))
-    return MaskKeys(**_parse_attention_fields(address, "mask", text), keys=positions)
-
-
-def parse_shift_positions(text: str) -> Intervention:
-    """Parse a stack and an offset: `encoder=5`."""
-    stack, offset = _split_value(text, "shift_positions", "encoder=5")
-    if stack not in {"encoder", "decoder"} or not offset.isdecimal():
-        raise _syntax_error("shift_positions", "STACK=NUMBER, such as encoder=5", text)
-    return ShiftPositions.model_validate({"stack": stack, "offset": int(offset)})
-
-
-def parse_force_continuation(text: str) -> Intervention:
-    """Parse a number of words and a text: `3=elle`."""
-    num_words, continuation = _split_value(text, "force", "3=elle")
-    if not num_words.isdecimal() or not continuation:
-        raise _syntax_error("force", "NUMBER_OF_WORDS=TEXT, such as 3=elle", text)
-    return ForceContinuation(num_prefix_words=int(num_words), text=continuation)
+    description, patterns = _SYNTAX[name]
+    for kind, pattern in patterns.items():
+        if match := re.fullmatch(pattern, text):
+            values = {field: value for field, value in match.groupdict().items() if value}
+            converted = {k: _CONVERT[k](v) if k in _CONVERT else v for k, v in values.items()}
+            return cast("Intervention", kind(**converted))
+    raise ConfigError(Problem(name, f"must be {description}, but is {text} instead"))
 
 
 def parse_attention_address(text: str) -> tuple[str, int, str, int | None]:
-    """Parse the address of an attention module; return stack, layer, kind and head or None."""
-    fields = _parse_attention_fields(text, "attention", text)
-    if fields.get("layer") is None:
-        raise _syntax_error("attention", "of one layer, such as decoder.1.cross", text)
-    heads = fields.get("heads")
-    return fields["stack"], fields["layer"], fields["attention"], heads[0] if heads else None
+    """Parse the address of an attention module; return stack, layer, kind and head or None.
 
-
-def _parse_address(text: str, name: str) -> dict[str, Any]:
-    match = _ADDRESS.fullmatch(text)
+    Raises:
+        ConfigError: If the text has another form.
+    """
+    match = re.fullmatch(f"{_STACK}{_LAYER}{_ATTENTION}{_HEAD}?", text)
     if not match:
-        expected = "an address such as decoder.1.cross.3, with indices from 0"
-        raise _syntax_error(name, expected, text)
-    groups = match.groupdict()
-    indices = {key: int(groups[key]) for key in ("layer", "head") if groups[key] is not None}
-    empty = {"layer": None, "head": None}
-    return {**empty, "stack": groups["stack"], "part": groups["part"], **indices}
-
-
-def _parse_attention_fields(address_text: str, name: str, text: str) -> dict[str, Any]:
-    """Return the fields of an intervention on attention; `text` is the whole argument."""
-    address = _parse_address(address_text, name)
-    if address["part"] not in {"self", "cross"}:
-        raise _syntax_error(name, "the address of an attention, such as decoder.1.cross", text)
-    fields = {"stack": address["stack"], "layer": address["layer"], "attention": address["part"]}
-    return fields if address["head"] is None else {**fields, "heads": (address["head"],)}
-
-
-def _split_value(text: str, name: str, example: str) -> tuple[str, str]:
-    address, equals, value = text.partition("=")
-    if not equals:
-        raise _syntax_error(name, f"ADDRESS=VALUE, such as {example}", text)
-    return address, value
-
-
-def _syntax_error(name: str, expected: str, text: str) -> ConfigError:
-    return ConfigError(Problem(name, f"must be {expected}, but is {text} instead"))
+        expected = "the address of an attention, such as decoder.1.cross or decoder.1.cross.3"
+        raise ConfigError(Problem("plot_attention", f"must be {expected}, but is {text} instead"))
+    head = None if match["heads"] is None else int(match["heads"])
+    return match["stack"], int(match["layer"]), match["attention"], head

@@ -1,9 +1,9 @@
-"""Output of traces and reports: files of one kind by their extension, figures, HTML tables."""
+"""Figures of a trace, and HTML pages of reports."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from seq2see.web import build_static_page
 if TYPE_CHECKING:  # these modules import this one
     from seq2see.explain.trace_format import AttentionModuleTrace, Trace
 
-OUTPUT_FORMATS = (".json", ".html", *draw.FIGURE_FORMATS)
 MIN_COLOR_SCALE_MAX = 0.25
 """Minimum value of the strongest color, so that small weights look small."""
 
@@ -26,32 +25,6 @@ _DARK_THEME_SCRIPT = (
     "<script>document.documentElement.dataset.theme = "
     'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";</script>'
 )
-
-
-def save_in_format_of_extension(
-    path: Path,
-    to_json: Callable[[], str],
-    to_html: Callable[[], str],
-    save_figure: Callable[[Path], None],
-) -> None:
-    """Write a result as JSON, as HTML or as a figure, by the extension of the file.
-
-    Raises:
-        InputError: If the extension is unknown or the file cannot be written.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in OUTPUT_FORMATS:
-        allowed = ", ".join(OUTPUT_FORMATS)
-        raise InputError(f"the output file must end with one of {allowed}, but is {path} instead")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
-    if suffix in draw.FIGURE_FORMATS:
-        save_figure(path)
-        return
-    try:
-        path.write_text(to_json() if suffix == ".json" else to_html(), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def save_cross_attention_figure(trace: Trace, path: Path) -> None:

@@ -42,7 +42,6 @@ from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.model.cache import LayerCache
 from seq2see.model.layers import DecoderLayer
 from seq2see.model.masks import AttentionMask, BatchLayout
-from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, H heads, T queries, S keys, N tokens of a flat batch, M features of the model
 
@@ -167,13 +166,7 @@ class AttentionWithChangedHeads(AttentionFunction):
 class SkippedEncoderLayer(nn.Module):
     """An encoder layer that returns its input."""
 
-    def forward(
-        self,
-        x_NM: Tensor,
-        layout: BatchLayout,  # noqa: ARG002
-        mask: AttentionMask,  # noqa: ARG002
-        recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
-    ) -> Tensor:
+    def forward(self, x_NM: Tensor, *_: object) -> Tensor:
         """Return the input."""
         return x_NM
 
@@ -186,12 +179,7 @@ class SkippedDecoderLayer(nn.Module):
         self.init_cache: Callable[..., LayerCache] = inner.init_cache
 
     def forward(
-        self,
-        x_NM: Tensor,
-        layout: BatchLayout,  # noqa: ARG002
-        cache: LayerCache,
-        memory_mask: AttentionMask,  # noqa: ARG002
-        recorder: Recorder = NULL_RECORDER,  # noqa: ARG002
+        self, x_NM: Tensor, _: BatchLayout, cache: LayerCache, *__: object
     ) -> tuple[Tensor, LayerCache]:
         """Return the input and the unchanged cache."""
         return x_NM, cache

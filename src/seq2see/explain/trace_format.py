@@ -21,9 +21,10 @@ from torch import Tensor
 
 from seq2see import __version__
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.draw import FIGURE_FORMATS
+from seq2see.errors import ConfigError, InputError, Problem, writing
 from seq2see.explain.interventions import Intervention
-from seq2see.explain.output import save_cross_attention_figure, save_in_format_of_extension
+from seq2see.explain.output import save_cross_attention_figure
 from seq2see.search import SearchConfig
 from seq2see.web import build_single_page
 
@@ -98,6 +99,8 @@ TRACE_FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
 
 
 TRACE_VERSION = 2
+OUTPUT_FORMATS = (".json", ".html", *FIGURE_FORMATS)
+"""Extensions of the files that a trace or a report can be written to."""
 
 
 TokenAxis = Literal["source", "decoder_input", "target", "projection"]
@@ -375,7 +378,20 @@ class SavedResult(TraceBaseModel):
         Raises:
             InputError: If the extension is unknown or the file cannot be written.
         """
-        save_in_format_of_extension(Path(path), self.to_json, self.to_html, self.save_figure)
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix not in OUTPUT_FORMATS:
+            allowed = ", ".join(OUTPUT_FORMATS)
+            raise InputError(
+                f"the output file must end with one of {allowed}, but is {path} instead"
+            )
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
+        if suffix in FIGURE_FORMATS:
+            self.save_figure(path)
+            return
+        with writing(path):
+            path.write_text(self.to_json() if suffix == ".json" else self.to_html(), "utf-8")
 
 
 class Trace(SavedResult):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Annotated, Literal
@@ -35,7 +36,6 @@ from seq2see.explain.trace_format import (
     TokenizedSentence,
     Trace,
 )
-from seq2see.explain.trace_recorder import TraceRecorder
 from seq2see.explain.words import (
     build_source_sentence,
     build_start_token,
@@ -48,6 +48,8 @@ from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
+
+_LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 
 LayerNames = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -66,7 +68,11 @@ class TraceOptions(Config):
     """Find alternatives for each word of the translation."""
 
     def conflicts(self) -> Iterator[Problem]:
-        """Yield a problem if a method is repeated."""
+        """Yield a problem for an invalid name of a layer, and for a repeated method."""
+        names = () if isinstance(self.layers, str) else self.layers
+        if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
+            allowed = "none, last, all or layers such as encoder.0,decoder.1"
+            yield Problem("layers", f"must be {allowed}, but has {invalid[0]!r} instead")
         methods = self.attributions
         if repeated := [method for method in methods if methods.count(method) > 1]:
             yield Problem("attributions", f"must differ, but {repeated[0]} is repeated")
@@ -173,7 +179,9 @@ def trace_translation(
         # Both are forced, so that the log-probabilities differ only by the interventions.
         baselines = [each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)]
         prefix = build_forced_prefix(explained, baselines[0], interventions)
-    recorder = TraceRecorder(options.detailed_layers(model), options.top_k, check_cancelled)
+    recorder = trace_builder.TraceRecorder(
+        options.detailed_layers(model), options.top_k, check_cancelled
+    )
     best = patched.search(ids, search, prefix=prefix, forced_tokens=forced, recorder=recorder)
     trace = _build_trace(explained, patched, recorder, best, sentence, search, interventions)
     effect = compare_with_baseline(explained, baselines, trace) if baselines else None
@@ -184,7 +192,7 @@ def trace_translation(
 def _build_trace(
     explained: ExplainedModel,
     patched: ExplainedModel,
-    recorder: TraceRecorder,
+    recorder: trace_builder.TraceRecorder,
     best: Hypothesis,
     source: TokenizedSentence,
     search: SearchConfig,
@@ -224,19 +232,18 @@ def _add_attributions(
     check_cancelled: Callable[[], None],
 ) -> Trace:
     """Return the trace with attributions and word alternatives as far as they are requested."""
-    attributions: list[SourceAttribution] = []
-    for method in options.attributions:
-        check_cancelled()
-        attributions += compute_attributions_per_method(explained, trace, [method])
+    added: dict[str, object] = {}
+    if options.attributions:
+        attributions: list[SourceAttribution] = []
+        for method in options.attributions:
+            check_cancelled()
+            attributions += compute_attributions_per_method(explained, trace, [method])
+        added["attributions"] = tuple(attributions)
+        added["rank_correlation"] = correlate_attribution_methods(attributions)
     check_cancelled()
-    alternatives = find_word_alternatives(explained, trace) if options.word_alternatives else ()
-    return trace.model_copy(
-        update={
-            "attributions": tuple(attributions),
-            "rank_correlation": correlate_attribution_methods(attributions),
-            "word_alternatives": tuple(alternatives),
-        }
-    )
+    if options.word_alternatives:
+        added["word_alternatives"] = tuple(find_word_alternatives(explained, trace))
+    return trace.model_copy(update=added)
 
 
 def _describe_model(explained: ExplainedModel) -> ModelShape:

@@ -28,11 +28,11 @@ from seq2see.explain import (
     Trace,
     TraceOptions,
     copy_model_with_interventions,
-    interventions,
     list_head_ablations,
     trace_translation,
 )
 from seq2see.explain.head_ablation import measure_head_importance
+from seq2see.explain.interventions import parse_attention_address, parse_intervention
 from seq2see.explain.source_attribution import compute_attention_rollout
 from seq2see.explain.tracing import tag_word_changes
 from seq2see.model import ModelConfig, Transformer
@@ -505,18 +505,18 @@ def test_head_without_effect_does_not_change_bleu() -> None:
 
 ADDRESSES: Sequence[tuple[str, str, Intervention]] = [
     (
-        "ablation",
+        "ablate",
         "decoder.1.cross.3",
         AblateHeads(stack="decoder", layer=1, attention="cross", heads=(3,)),
     ),
-    ("ablation", "encoder.0.self", AblateSublayer(stack="encoder", layer=0, sublayer="self")),
+    ("ablate", "encoder.0.self", AblateSublayer(stack="encoder", layer=0, sublayer="self")),
     (
-        "ablation",
+        "ablate",
         "decoder.1.feed_forward",
         AblateSublayer(stack="decoder", layer=1, sublayer="feed_forward"),
     ),
-    ("ablation", "encoder.4", AblateLayer(stack="encoder", layer=4)),
-    ("ablation", "encoder.positions", AblatePositions(stack="encoder")),
+    ("ablate", "encoder.4", AblateLayer(stack="encoder", layer=4)),
+    ("ablate", "encoder.positions", AblatePositions(stack="encoder")),
     (
         "scale_scores",
         "decoder.1.cross=0.5",
@@ -535,16 +535,16 @@ ADDRESSES: Sequence[tuple[str, str, Intervention]] = [
 
 @pytest.mark.parametrize(("name", "text", "intervention"), ADDRESSES)
 def test_addresses_are_parsed(name: str, text: str, intervention: Intervention) -> None:
-    assert getattr(interventions, f"parse_{name}")(text) == intervention
+    assert parse_intervention(name, text) == intervention
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("ablation", "decoder"),
-        ("ablation", "middle.1"),
-        ("ablation", "decoder.1.2"),
-        ("ablation", "decoder.1.feed_forward.2"),
+        ("ablate", "decoder"),
+        ("ablate", "middle.1"),
+        ("ablate", "decoder.1.2"),
+        ("ablate", "decoder.1.feed_forward.2"),
         ("scale_scores", "decoder.1.cross"),
         ("scale_scores", "decoder.cross=2"),
         ("scale_scores", "decoder.1.cross=much"),
@@ -553,9 +553,16 @@ def test_addresses_are_parsed(name: str, text: str, intervention: Intervention) 
         ("shift_positions", "encoder=-1"),
         ("force_continuation", "elle"),
         ("force_continuation", "1="),
-        ("attention_address", "decoder.cross"),
     ],
 )
 def test_invalid_addresses_are_rejected(name: str, text: str) -> None:
-    with pytest.raises(ConfigError, match="must be .* instead"):
-        getattr(interventions, f"parse_{name}")(text)
+    with pytest.raises(ConfigError, match=f"`{name}` must be .* instead"):
+        parse_intervention(name, text)
+
+
+def test_attention_address_is_parsed() -> None:
+    assert parse_attention_address("decoder.1.cross.3") == ("decoder", 1, "cross", 3)
+    assert parse_attention_address("encoder.0.self") == ("encoder", 0, "self", None)
+    for invalid in ("decoder.cross", "decoder.1", "decoder.1.feed_forward"):
+        with pytest.raises(ConfigError, match="`plot_attention` must be .* instead"):
+            parse_attention_address(invalid)
