@@ -38,6 +38,8 @@ def corpus_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (corpus_directory / "test.tsv").write_text(
         "".join(f"{s}\t{t}\n" for s, t in pairs[1000:1010]), "utf-8"
     )
+    for name in ("empty.en", "empty.de"):
+        (corpus_directory / name).touch()
     return corpus_directory
 
 
@@ -268,6 +270,18 @@ INVALID_USES = {
         ["init", "{}/train.en", "{}/./train.en", "-o", "{}/same"],
         1,
         "source and target must be two files, but both are",
+    ),
+    "an empty corpus": (
+        ["init", "{}/empty.en", "{}/empty.de", "-o", "{}/new"],
+        1,
+        "the corpus must have more than 2 pairs, because the validation set and the test set take "
+        "1 each, but has 0",
+    ),
+    "too large an evaluation size": (
+        ["init", "{}/test.tsv", "--languages", "en,fr", "-o", "{}/n", "--evaluation-size", "5"],
+        1,
+        "the corpus must have more than 10 pairs, because the validation set and the test set take "
+        "5 each, but has 10",
     ),
     "one language for two columns": (
         ["data", "check", "{}/train.tsv", "--format", "jsonl", "--languages", "en,en"],

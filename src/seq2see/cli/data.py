@@ -95,7 +95,7 @@ def check(
         test_set = _read_test_set(test_files, corpus)
         tokenizers = _load_tokenizers(tokenizer)
         report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
-        seconds = _estimate_seconds(report, corpus, on_stage) if estimate_time else None
+        seconds = _estimate_seconds(report, on_stage) if estimate_time else None
     if plot:
         corpus_report_output.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
@@ -109,13 +109,11 @@ def check(
         raise typer.Exit(1)
 
 
-def _estimate_seconds(
-    report: CorpusReport, corpus: Corpus, on_stage: StageCallback
-) -> float | None:
+def _estimate_seconds(report: CorpusReport, on_stage: StageCallback) -> float | None:
     from seq2see.settings.suggested_recipe_and_training_time import estimate_training_seconds
 
     on_stage("measuring", report.num_pairs)
-    return estimate_training_seconds(report, corpus)
+    return estimate_training_seconds(report)
 
 
 _CleanLanguagesOption = Annotated[

@@ -60,8 +60,10 @@ def init(
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import (
+        CorpusSplitter,
         check_not_existing,
         create_directory_atomically,
+        write_splits,
     )
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.settings import suggested_recipe_and_training_time
@@ -69,13 +71,15 @@ def init(
 
     with open_corpus(files, languages, columns, format_name) as corpus:
         _check_two_files(corpus.paths)
-        known_directory = output or _default_directory(corpus.languages)
-        check_not_existing([known_directory] if known_directory else [])  # before the analysis
+        if output or corpus.languages:  # before the analysis
+            check_not_existing([output or Path("-".join(corpus.languages or ()))])
         with show_corpus_progress() as on_stage:
             report = analyze_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
         sides = _get_languages(report)
         directory = output or Path("-".join(sides))
         check_not_existing([directory])
+        if not corpus.config.builtin:
+            evaluation_size = _choose_evaluation_size(report, clean, evaluation_size)
         corpus_report_output.print_corpus_report(report, format_corpus_name(files), num_examples=1)
         recipe = suggested_recipe_and_training_time.suggest_recipe(
             report, sides, _name_split_files(files, sides)
@@ -86,9 +90,10 @@ def init(
         )
         with create_directory_atomically(directory) as new_directory:
             (new_directory / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
-            if corpus.config.resolved_format != "builtin":
+            if evaluation_size and not corpus.config.builtin:
                 kept = _filter_corpus(corpus, sides, new_directory) if clean else corpus
-                counts = _split_corpus(kept, sides, new_directory, evaluation_size)
+                splitter = CorpusSplitter(kept, evaluation_size, evaluation_size)
+                counts = write_splits(kept, new_directory, side_suffixes(sides), splitter)
                 num_rejected = 0 if clean else report.num_pairs - report.num_accepted
                 _print_counts(counts, num_rejected, directory)
     path = directory / RECIPE_FILE
@@ -100,11 +105,6 @@ def _check_two_files(paths: tuple[str, ...]) -> None:
     """Raise InputError if source and target are the same file."""
     if len(paths) == 2 and Path(paths[0]).resolve() == Path(paths[1]).resolve():
         raise InputError(f"source and target must be two files, but both are {paths[0]}")
-
-
-def _default_directory(languages: tuple[str, str] | None) -> Path | None:
-    """Return the default of `--output` if the languages are known before the analysis."""
-    return Path("-".join(languages)) if languages else None
 
 
 def _print_counts(counts: dict[SplitName, int], num_rejected: int, directory: Path) -> None:
@@ -150,19 +150,22 @@ def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> C
     return Corpus(CorpusConfig(files=files), sides, directory)
 
 
-def _split_corpus(
-    corpus: Corpus, sides: tuple[str, str], directory: Path, evaluation_size: int | None
-) -> dict[SplitName, int]:
-    """Write the training, validation and test set, and return their sizes."""
-    from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
-    from seq2see.settings import suggested_recipe_and_training_time
+def _choose_evaluation_size(report: CorpusReport, clean: bool, evaluation_size: int | None) -> int:
+    """Return the size of the validation set and of the test set.
 
-    if evaluation_size is None:
-        evaluation_size = suggested_recipe_and_training_time.choose_evaluation_size(
-            sum(1 for _ in corpus)
+    Raises InputError if no pair would remain for training.
+    """
+    from seq2see.settings.suggested_recipe_and_training_time import choose_evaluation_size
+
+    num_pairs = report.num_accepted if clean else report.num_pairs
+    size = evaluation_size or choose_evaluation_size(num_pairs)
+    if num_pairs <= 2 * size:
+        cleaned = " after cleaning" if clean else ""
+        raise InputError(
+            f"the corpus must have more than {2 * size:,} pairs, because the validation set and "
+            f"the test set take {size:,} each, but has {num_pairs:,}{cleaned}"
         )
-    splitter = CorpusSplitter(corpus, evaluation_size, evaluation_size)
-    return write_splits(corpus, directory, side_suffixes(sides), splitter)
+    return size
 
 
 def _name_split_files(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from seq2see.data.batch_loader import BatchConfig
@@ -95,12 +94,14 @@ def _updates_per_epoch(report: CorpusReport) -> float:
     return max(1.0, report.num_pairs * tokens_per_pair / BatchConfig().max_tokens)
 
 
-def estimate_training_seconds(report: CorpusReport, pairs: Iterable[SentencePair]) -> float | None:
+def estimate_training_seconds(report: CorpusReport) -> float | None:
     """Return the training time of the suggested recipe on this machine, by a measurement.
 
     Returns None if a model cannot be trained on this corpus.
     """
-    sample = [p for p in _sample_pairs(pairs, report.num_pairs) if all(map(str.strip, p))]
+    step = max(1, len(report.sample) // _MEASURED_PAIRS)
+    sampled = report.sample[::step][:_MEASURED_PAIRS]
+    sample = [pair for pair in sampled if all(map(str.strip, pair))]
     if not sample:
         return None
     try:
@@ -108,12 +109,6 @@ def estimate_training_seconds(report: CorpusReport, pairs: Iterable[SentencePair
             return _measure_seconds(report, sample, Path(directory))
     except (Seq2SeeError, OSError):  # too few characters for a tokenizer, or a full disk
         return None
-
-
-def _sample_pairs(pairs: Iterable[SentencePair], num_pairs: int) -> Iterable[SentencePair]:
-    """Return at most `_MEASURED_PAIRS` pairs at equal distances."""
-    step = max(1, num_pairs // _MEASURED_PAIRS)
-    return islice(pairs, 0, step * _MEASURED_PAIRS, step)
 
 
 def _measure_seconds(

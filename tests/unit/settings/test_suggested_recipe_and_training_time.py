@@ -39,7 +39,7 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
 
     monkeypatch.setattr(suggested_recipe_and_training_time, "plan_processes_and_updates", plan_run)
     report = analyze_with_suggestion(preset, 3000)
-    seconds = suggested_recipe_and_training_time.estimate_training_seconds(report, PAIRS)
+    seconds = suggested_recipe_and_training_time.estimate_training_seconds(report)
     (builder,) = builders
     updates = builder.run_config.train.max_updates
     assert updates is not None
@@ -51,6 +51,5 @@ def test_estimate_is_scaled_to_the_suggested_recipe(
 @pytest.mark.parametrize("pair", [SentencePair(" ", "x"), SentencePair("x", "")])
 def test_no_estimate_for_empty_pairs(pair: SentencePair) -> None:
     assert (
-        suggested_recipe_and_training_time.estimate_training_seconds(analyze_corpus([pair]), [pair])
-        is None
+        suggested_recipe_and_training_time.estimate_training_seconds(analyze_corpus([pair])) is None
     )

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seq2see.data.quality import report
 from seq2see.data.quality.config import QualityConfig, RuleName
+from seq2see.data.quality.findings import build_findings
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import (
-    CorpusFinding,
     CorpusReport,
     Distribution,
     FindingExample,
@@ -261,6 +260,7 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
         for side in (0, 1)
     ]
     source_counts, target_counts = statistics.character_counts
+    overlap = counter.overlap.compute_overlap()
     has_both = (source_counts > 0) & (target_counts > 0)
     return CorpusReport(
         num_pairs=statistics.num_pairs,
@@ -268,11 +268,14 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
         source=sides[0],
         target=sides[1],
         length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
-        findings=report.sort_findings(_build_findings(model, counter, uncovered)),
+        findings=build_findings(
+            model, counter.counts, counter.examples, counter.config, overlap, uncovered
+        ),
         shifts=model.shifts,
-        overlap=counter.overlap.compute_overlap(),
+        overlap=overlap,
         suggestion=_suggest(statistics, np.frombuffer(counter.is_accepted, np.bool_)),
         skipped_checks=tuple(_skipped_checks(model)),
+        sample=statistics.sample,
     )
 
 
@@ -282,30 +285,6 @@ def _suggest(statistics: PerPairStatistics, is_accepted: BoolArray) -> ModelSugg
     sample = [pair for pair, accepted in sampled if accepted]
     num_words = int(statistics.word_counts[:, is_accepted].sum())
     return suggest_model(int(is_accepted.sum()), num_words, sample)
-
-
-def _build_findings(
-    model: CorpusModel,
-    counter: _FindingCounter,
-    uncovered: Sequence[UncoveredCharacters | None],
-) -> Iterator[CorpusFinding]:
-    statistics, counts, examples = model.statistics, counter.counts, counter.examples
-    num_pairs = statistics.num_pairs
-    yield from report.build_empty_corpus_findings(num_pairs)
-    yield from report.build_side_language_findings(model.languages, num_pairs)
-    yield from report.build_unrelated_corpus_sides_findings(model.is_unrelated, num_pairs)
-    yield from report.build_line_shift_findings(model.shifts, examples, num_pairs)
-    if model.languages.is_swapped:
-        counts = Counter({rule: n for rule, n in counts.items() if rule != "swapped"})
-    overlap = counter.overlap.compute_overlap()
-    yield from report.build_rule_findings(counts, examples, num_pairs, counter.config, overlap)
-    yield from report.build_absent_test_overlap_note(overlap, counts["in_test_set"])
-    yield from report.build_carriage_return_findings(
-        counts["carriage_returns"], examples, num_pairs
-    )
-    num_identical = 0 if model.languages.is_monolingual else counts["identical_short"]
-    yield from report.build_identical_and_multitarget_findings(statistics, num_identical, examples)
-    yield from report.build_uncovered_character_findings(uncovered)
 
 
 def _skipped_checks(model: CorpusModel) -> Iterator[str]:

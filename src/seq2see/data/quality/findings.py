@@ -1,0 +1,220 @@
+"""The findings of an analysis, with their severity and text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, QualityConfig
+from seq2see.data.quality.languages import LanguageChecker
+from seq2see.data.quality.report import (
+    CorpusFinding,
+    FindingExample,
+    Severity,
+    TestPairsInCorpusCounts,
+    UncoveredCharacters,
+    format_count,
+)
+from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PerPairStatistics
+
+_SEVERITIES: Sequence[Severity] = ("fault", "warning", "note")
+_TEXTS: Mapping[str, str] = {
+    "empty": "one side has no words",
+    "broken_encoding": "characters with a wrong encoding; if possible, read the files in the "
+    "right encoding",
+    "too_long": "more than {max_words} on one side, too long for training",
+    "unmatched_markup": "HTML tags or entities on one side only",
+    "identical": "the same text on both sides, a sentence or more than {max_identical_words}: "
+    "untranslated",
+    "duplicate": "exact duplicates of an earlier pair",
+    "in_test_set": "the source is in a test set, so scores on it would be too high "
+    "({matching_sources:,} of {num_test_pairs:,} test sources match, {exact_sources:,} exactly)",
+    "swapped": "source and target seem to be swapped",
+    "wrong_language": "one side seems to be in another language",
+    "length_ratio": "the target is much too long or too short for its source{cause}",
+    "misaligned": "the sides are unlikely to be translations of each other{cause}",
+    "number_mismatch": "numbers on both sides, but none in common: other units and times, or "
+    "errors",
+    "carriage_returns": "carriage returns inside lines, which do not end a line; if they should, "
+    "convert the files to \\n",
+    "identical_short": "the same short text on both sides, as is normal for names",
+}
+"""Texts of findings that are counts of pairs; `shifted` has one finding per region instead."""
+_FIXED_SEVERITIES: Mapping[str, Severity] = {
+    "in_test_set": "warning",
+    "number_mismatch": "note",
+    "carriage_returns": "warning",
+    "identical_short": "note",
+}
+_RELIABLE_RULES = {"empty", "broken_encoding", "too_long", "swapped"}
+"""A few violations are a warning; the other rules may be wrong, or do little harm."""
+_ENCODED_AS_TEXTS: Mapping[str, str] = {
+    "bytes": "encoded as bytes, which is harder to learn",
+    "unknown": "replaced by <unk>: train a tokenizer with byte fallback",
+}
+
+
+def build_findings(
+    model: CorpusModel,
+    counts: Mapping[str, int],
+    examples: Mapping[str, Sequence[FindingExample]],
+    config: QualityConfig,
+    overlap: TestPairsInCorpusCounts | None,
+    uncovered: Sequence[UncoveredCharacters | None],
+) -> tuple[CorpusFinding, ...]:
+    """Return the findings sorted by severity, then by count, largest first.
+
+    Args:
+        model: statistics of the corpus, and the models that are fitted to it
+        counts: number of pairs by rule, or by `carriage_returns` and `identical_short`
+        examples: examples of these pairs
+        config: settings of the analysis
+        overlap: number of test pairs in the corpus; None if there is no test set
+        uncovered: characters of each side that its tokenizer does not cover
+    """
+    findings = [
+        *_find_faults_of_all_pairs(model),
+        *_find_shifts(model, examples),
+        *_find_pairs(model, counts, examples, config, overlap),
+        *_find_overlap_and_targets(model.statistics, counts, overlap),
+        *_find_uncovered_characters(uncovered),
+    ]
+    return tuple(sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), -f.count)))
+
+
+def _find_faults_of_all_pairs(model: CorpusModel) -> Iterator[CorpusFinding]:
+    num_pairs = model.statistics.num_pairs
+    if not num_pairs:
+        yield CorpusFinding("no_pairs", "fault", 0, 0.0, "The corpus has no pairs.")
+    for text in _describe_side_languages(model.languages):
+        yield CorpusFinding("side_language", "fault", num_pairs, 1.0, text)
+    if model.is_unrelated:
+        text = (
+            "The words of source and target seem to be unrelated: "
+            "check that the files are translations of each other, line by line."
+        )
+        yield CorpusFinding("unrelated_sides", "fault", num_pairs, 1.0, text)
+
+
+def _describe_side_languages(checker: LanguageChecker) -> Iterator[str]:
+    """Yield a text for each side in another language than declared, or one for swapped sides."""
+    if checker.is_swapped:
+        source, target = (side.declared for side in checker.sides)
+        yield f"The source seems to be {target} and the target {source}: swap the two sides."
+        return
+    for name, side in zip(SIDE_NAMES, checker.sides, strict=True):
+        if side.is_mismatch:
+            actual = side.detected or f"in {' and '.join(sorted(side.scripts)).lower()} script"
+            yield f"Most of the {name} seems to be {actual}, but {side.declared} was declared."
+
+
+def _find_shifts(
+    model: CorpusModel, examples: Mapping[str, Sequence[FindingExample]]
+) -> Iterator[CorpusFinding]:
+    num_pairs = model.statistics.num_pairs
+    for shift in model.shifts:
+        count = shift.last_line - shift.first_line + 1
+        end = "the end" if shift.last_line == num_pairs else f"line {shift.last_line:,}"
+        text = (
+            f"From about line {shift.first_line:,} to {end}, the target seems to be "
+            f"{shift.description}: correct the files before training."
+        )
+        shifted = examples.get("shifted", ())  # none if all pairs violate another rule
+        inside = (e for e in shifted if shift.first_line <= e.line <= shift.last_line)
+        yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
+
+
+def _find_pairs(
+    model: CorpusModel,
+    counts: Mapping[str, int],
+    examples: Mapping[str, Sequence[FindingExample]],
+    config: QualityConfig,
+    overlap: TestPairsInCorpusCounts | None,
+) -> Iterator[CorpusFinding]:
+    """Yield a finding for each violated rule, and for other pairs that are counted."""
+    values = {
+        "max_words": format_count(config.max_words, "word"),
+        "max_identical_words": format_count(MAX_IDENTICAL_WORDS, "word"),
+        **(asdict(overlap) if overlap else {}),
+    }
+    is_ignored = {
+        "swapped": model.languages.is_swapped,  # a fault of all pairs
+        "identical_short": model.languages.is_monolingual,
+    }
+    for name, template in _TEXTS.items():
+        if (count := counts.get(name, 0)) and not is_ignored.get(name):
+            share = count / model.statistics.num_pairs
+            severity = _compute_severity(name, share)
+            # even good corpora have a few such pairs in a thousand
+            cause = (
+                ": free translations, or misaligned"
+                if severity == "note"
+                else ": probably misaligned"
+            )
+            meaning = template.format_map({**values, "cause": cause})
+            pronoun = "it" if count == 1 else "them"
+            advice = (
+                f" `seq2see data clean` removes {pronoun}." if name in config.clean_rules else ""
+            )
+            text = f"{format_count(count, 'pair')} ({_format_percent(share)}): {meaning}.{advice}"
+            yield CorpusFinding(name, severity, count, share, text, tuple(examples[name]))
+
+
+def _compute_severity(name: str, share: float) -> Severity:
+    if name in _FIXED_SEVERITIES:
+        return _FIXED_SEVERITIES[name]
+    if name in _RELIABLE_RULES:
+        return "fault" if share >= 0.01 else "warning"
+    if share < 0.005:
+        return "note"
+    return "fault" if share >= 0.05 else "warning"
+
+
+def _find_overlap_and_targets(
+    statistics: PerPairStatistics,
+    counts: Mapping[str, int],
+    overlap: TestPairsInCorpusCounts | None,
+) -> Iterator[CorpusFinding]:
+    """Yield notes if no pair is in a test set, and on sources with several targets."""
+    if overlap and not counts.get("in_test_set"):
+        text = "The test set is empty."
+        if overlap.num_test_pairs:
+            ratio = f"{overlap.matching_sources:,} of {overlap.num_test_pairs:,}"
+            text = f"Test sources that are in the corpus: {ratio}."
+        yield CorpusFinding("in_test_set", "note", 0, 0.0, text)
+    _, first = np.unique(statistics.pair_hashes, return_index=True)
+    target_counts = np.unique(statistics.source_hashes[first], return_counts=True)[1]
+    if repeated := int((target_counts > 1).sum()):
+        text = (
+            f"{format_count(repeated, 'source')} with several targets, up to "
+            f"{target_counts.max()}. This is normal; `seq2see data split` keeps all pairs of a "
+            "source in one split."
+        )
+        share = repeated / statistics.num_pairs
+        yield CorpusFinding("multiple_targets", "note", repeated, share, text)
+
+
+def _find_uncovered_characters(
+    sides: Sequence[UncoveredCharacters | None],
+) -> Iterator[CorpusFinding]:
+    for name, uncovered in zip(SIDE_NAMES, sides, strict=True):
+        if uncovered and uncovered.num_distinct:
+            shown = " ".join(character for character, _ in uncovered.most_common[:10])
+            text = (
+                f"{format_count(uncovered.num_distinct, 'character')} of the {name} without a "
+                f"piece in its tokenizer ({_format_percent(uncovered.share)} of its text: {shown}),"
+                f" {_ENCODED_AS_TEXTS[uncovered.encoded_as]}."
+            )
+            is_severe = uncovered.share > 0.005 or uncovered.encoded_as == "unknown"
+            severity: Severity = "warning" if is_severe else "note"
+            count, share = uncovered.num_occurrences, uncovered.share
+            yield CorpusFinding("uncovered_characters", severity, count, share, text)
+
+
+def _format_percent(share: float) -> str:
+    """Return a percentage with two significant digits."""
+    if 0 < share < 0.0001:
+        return "under 0.01 %"
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
