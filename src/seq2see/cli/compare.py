@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2see.cli import corpora_and_path_checks, options
+from seq2see.cli.evaluate import build_table
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
 from seq2see.engine_names import EngineName
 from seq2see.errors import ConfigError, InputError, Problem
@@ -173,7 +174,7 @@ def _get_translations(
     on_progress: ProgressCallback,
 ) -> list[str]:
     """Translate the test set with a model, or read the translations from a file."""
-    from seq2see.evaluate.evaluation import translate_evaluation_set
+    from seq2see.evaluate import translate_evaluation_set
 
     if translator is None:
         return corpora_and_path_checks.read_translations(system, test_set)
@@ -210,25 +211,15 @@ def _print_comparison(comparison: SystemComparison, test_set: str, num_examples:
 
 
 def _build_score_table(comparison: SystemComparison) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("metric", no_wrap=True)
-    for column in ("A", "B", "B - A", "95 %", "p bootstrap", "p random"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = []
     for tests in comparison.metrics.values():
         bootstrap = tests["bootstrap"]
-        low, high = bootstrap.interval
-        table.add_row(
-            bootstrap.first.name,
-            f"{bootstrap.first.value:.2f}",
-            f"{bootstrap.second.value:.2f}",
-            f"{bootstrap.difference:+.2f}",
-            f"{low:+.2f} … {high:+.2f}",
-            *(f"{test.p_value:.4f}" for test in tests.values()),
-        )
-    return table
+        values = f"{bootstrap.first.value:.2f}", f"{bootstrap.second.value:.2f}"
+        interval = " … ".join(f"{end:+.2f}" for end in bootstrap.interval)
+        p_values = (f"{test.p_value:.4f}" for test in tests.values())
+        name = bootstrap.first.name
+        rows.append((name, *values, f"{bootstrap.difference:+.2f}", interval, *p_values))
+    return build_table(("metric", "A", "B", "B - A", "95 %", "p bootstrap", "p random"), rows)
 
 
 def _format_difference(difference: SentenceDifference, has_color: bool) -> Iterator[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -70,6 +70,7 @@ def evaluate(
             .pdf).
     """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
+    from seq2see.evaluate import score_translations
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
@@ -102,7 +103,8 @@ def evaluate(
                 translator, test_set, translation_options, scoring, on_progress
             )
         else:
-            report = _evaluate_file(task.hypotheses, test_set, scoring)
+            texts = corpora_and_path_checks.read_translations(task.hypotheses, test_set)
+            report = score_translations(texts, test_set, scoring)
     _output_report(report, output, plot, as_json)
     if report.errors:
         raise typer.Exit(1)
@@ -175,15 +177,6 @@ def _evaluate_model(
     return replace(report, alignment=alignment)
 
 
-def _evaluate_file(name: str, test_set: EvaluationSet, scoring: MetricsConfig) -> Evaluation:
-    """Score the translations in a file."""
-    from seq2see.evaluate import score_translations
-
-    return score_translations(
-        corpora_and_path_checks.read_translations(name, test_set), test_set, scoring
-    )
-
-
 def _output_report(
     report: Evaluation, output: Path | None, plot: Path | None, as_json: bool
 ) -> None:
@@ -214,32 +207,36 @@ def _print_report(report: Evaluation) -> None:
 
 
 def _build_score_table(report: Evaluation) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("metric")
-    table.add_column("score", justify="right")
-    table.add_column("95 %", justify="right")
+    rows = []
     for score in report.scores.values():
         interval = "–".join(f"{end:.2f}" for end in score.interval) if score.interval else ""
-        table.add_row(score.name, f"{score.value:.2f}", interval)
-    return table
+        rows.append((score.name, f"{score.value:.2f}", interval))
+    return build_table(("metric", "score", "95 %"), rows)
 
 
 def _build_length_table(report: Evaluation) -> Table:
+    rows = [
+        (
+            _format_range(bucket.min_length, bucket.max_length),
+            f"{bucket.num_sentences:,}",
+            *(f"{value:.2f}" for value in bucket.values.values()),
+        )
+        for bucket in report.length_buckets
+    ]
+    labels = (METRICS[metric].label for metric in report.scores)
+    return build_table(("length", "sentences", *labels), rows)
+
+
+def build_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table for the terminal; all columns but the first are aligned to the right."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("length")
-    table.add_column("sentences", justify="right")
-    for metric in report.scores:
-        table.add_column(METRICS[metric].label, justify="right")
-    for bucket in report.length_buckets:
-        lengths = _format_range(bucket.min_length, bucket.max_length)
-        values = (f"{value:.2f}" for value in bucket.values.values())
-        table.add_row(lengths, f"{bucket.num_sentences:,}", *values)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -188,12 +188,8 @@ def build_metrics_config(
     """Return the scoring config with the given options; None keeps a default."""
     from seq2see.evaluate import MetricsConfig
 
-    settings: dict[str, Any] = {
-        "metrics": tuple(metrics) if metrics else None,
-        "tokenize": tokenize,
-        "lowercase": lowercase,
-        "resamples": resamples,
-    }
+    settings: dict[str, Any] = {"metrics": tuple(metrics or ()) or None, "tokenize": tokenize}
+    settings |= {"lowercase": lowercase, "resamples": resamples}
     return MetricsConfig(**{name: value for name, value in settings.items() if value is not None})
 
 

@@ -7,9 +7,9 @@ overlaps.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -53,16 +53,24 @@ def save_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> 
     """Draw heatmaps in one figure, one below the other."""
     height = sum(0.25 * len(heatmap.row_labels) + 1.1 for heatmap in heatmaps)
     with open_figure_saved_on_exit(path, (9, height + 0.4)) as figure:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        for number, heatmap in enumerate(heatmaps, 1):
-            axes = figure.add_subplot(len(heatmaps), 1, number)
-            axes.set_title(heatmap.title)
+        for axes, heatmap in _iterate_rows(figure, title, heatmaps):
             axes.imshow(heatmap.values, cmap="Blues", vmin=0, vmax=heatmap.max_value, aspect="auto")
-            axes.set_xticks(
-                range(len(heatmap.column_labels)), heatmap.column_labels, rotation=45, ha="right"
-            )
-            axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
             axes.tick_params(length=0)
+            for label in axes.get_xticklabels():
+                label.set(rotation=45, ha="right")
+
+
+def _iterate_rows(
+    figure: Figure, title: str, heatmaps: Sequence[_HeatmapKind]
+) -> Iterator[tuple[Axes, _HeatmapKind]]:
+    """Yield each heatmap with its axes, which have its title and labels, from top to bottom."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    for number, heatmap in enumerate(heatmaps, 1):
+        axes = figure.add_subplot(len(heatmaps), 1, number)
+        axes.set_title(heatmap.title)
+        axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
+        axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
+        yield axes, heatmap
 
 
 class DivergingHeatmap(NamedTuple):
@@ -79,40 +87,25 @@ def save_diverging_heatmaps(
     path: Path | str, title: str, heatmaps: Sequence[DivergingHeatmap]
 ) -> None:
     """Draw heatmaps one below the other with the same color scale: blue below 0, red above."""
-    sizes = [
-        abs(value)
-        for heatmap in heatmaps
-        for row in heatmap.values
-        for value in row
-        if not math.isnan(value)
-    ]
-    max_size = max([*sizes, 1e-9])
+    values = [value for heatmap in heatmaps for row in heatmap.values for value in row]
+    max_size = max([*(abs(value) for value in values if not math.isnan(value)), 1e-9])
     width = 0.62 * max(len(heatmap.column_labels) for heatmap in heatmaps) + 2.2
     height = sum(0.34 * len(heatmap.row_labels) + 0.9 for heatmap in heatmaps)
     with open_figure_saved_on_exit(
         path, (max(width, measure_max_text_width([title], 11, "bold") + 0.3), height + 0.4)
     ) as figure:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        for number, heatmap in enumerate(heatmaps, 1):
-            axes = figure.add_subplot(len(heatmaps), 1, number)
-            axes.set_title(heatmap.title)
+        for axes, heatmap in _iterate_rows(figure, title, heatmaps):
             axes.imshow(heatmap.values, cmap="RdBu_r", vmin=-max_size, vmax=max_size, aspect="auto")
-            axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
-            axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
             style_axes_frame(axes)
             for r, row in enumerate(heatmap.values):
                 for c, value in enumerate(row):
                     if not math.isnan(value):
-                        text_color = "white" if abs(value) > 0.6 * max_size else "black"
-                        axes.text(
-                            c,
-                            r,
-                            f"{value:+.1f}",
-                            ha="center",
-                            va="center",
-                            color=text_color,
-                            size=8,
-                        )
+                        color = "white" if abs(value) > 0.6 * max_size else "black"
+                        style: Any = {"ha": "center", "va": "center", "color": color, "size": 8}
+                        axes.text(c, r, f"{value:+.1f}", **style)
+
+
+_HeatmapKind = TypeVar("_HeatmapKind", Heatmap, DivergingHeatmap)
 
 
 class HeatmapThumbnails(NamedTuple):
@@ -176,22 +169,21 @@ def save_attention_figure(
         cell * len(heatmap.row_labels),
     )
     bars = _Box(_find_right_end(heatmap, box) + 0.15, box.top, _BAR_WIDTH, box.height)
-    right = (
-        max(
-            bars.right + _BAR_LABEL_WIDTH,
-            bars.left + measure_max_text_width([row_bars.title], _LABEL),
-        )
-        if row_bars
-        else 0
-    )
-    right = max(
-        right,
+    ends = [
         _find_right_end(heatmap, box),
         _MARGIN + measure_max_text_width([heatmap.title], _CAPTION),
-    )
+    ]
+    if row_bars:
+        title_width = measure_max_text_width([row_bars.title], _LABEL)
+        ends += [bars.right + _BAR_LABEL_WIDTH, bars.left + title_width]
+    right = max(ends)
     grid = _place_thumbnails(thumbnails, box, right) if thumbnails else box
     width = max(right, grid.right) + _MARGIN
-    lines = [line for part in title.split("\n") for line in _wrap_title(part, width)]
+    lines = [
+        line
+        for part in title.split("\n")
+        for line in wrap_text(part, width - 2 * _MARGIN, _TITLE, "bold")
+    ]
     top = _MARGIN + _LINE_HEIGHT * len(lines) + 0.35
     with open_figure_saved_on_exit(
         path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)
@@ -206,10 +198,6 @@ def save_attention_figure(
             _draw_bars(_move_down(bars, top).add_axes(figure), row_bars)
         if thumbnails:
             _draw_thumbnails(figure, thumbnails, _move_down(grid, top))
-
-
-def _wrap_title(text: str, width: float) -> list[str]:
-    return wrap_text(text, width - 2 * _MARGIN, _TITLE, "bold")
 
 
 def _move_down(box: _Box, by: float) -> _Box:

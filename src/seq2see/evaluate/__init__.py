@@ -14,28 +14,23 @@ from __future__ import annotations
 
 from seq2see.evaluate.alignment_error_rate import (
     AlignmentReport,
-    AlignmentScore,
     HeadAlignmentScorer,
     evaluate_alignment,
     with_best_alignment_head,
 )
 from seq2see.evaluate.comparison import (
-    DiffSpan,
     SentenceDifference,
     SystemComparison,
     compare_systems,
     diff_words,
-    find_differences,
 )
 from seq2see.evaluate.evaluation import (
     Evaluation,
-    LengthBucket,
     MetricsConfig,
     PronounAccuracy,
     compute_pronoun_accuracy,
     compute_validation_scores,
     evaluate,
-    score_by_length,
     score_translations,
     translate_evaluation_set,
 )
@@ -43,12 +38,9 @@ from seq2see.evaluate.evaluation_set import EvaluationSet
 
 __all__ = [
     "AlignmentReport",
-    "AlignmentScore",
-    "DiffSpan",
     "Evaluation",
     "EvaluationSet",
     "HeadAlignmentScorer",
-    "LengthBucket",
     "MetricsConfig",
     "PronounAccuracy",
     "SentenceDifference",
@@ -59,8 +51,6 @@ __all__ = [
     "diff_words",
     "evaluate",
     "evaluate_alignment",
-    "find_differences",
-    "score_by_length",
     "score_translations",
     "translate_evaluation_set",
     "with_best_alignment_head",

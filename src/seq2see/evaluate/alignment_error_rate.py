@@ -8,8 +8,7 @@ it is scored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -59,10 +58,6 @@ class AlignmentReport:
     score: AlignmentScore
     layer_scores: tuple[AlignmentScore, ...]
     """Scores of the average attention weights of each layer."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON."""
-        return asdict(self)
 
 
 class HeadAlignmentScorer:

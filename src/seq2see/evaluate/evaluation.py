@@ -100,10 +100,10 @@ class Evaluation:
         return {
             "test_set": self.test_set,
             "num_sentences": len(self.translations),
-            "scores": scores_to_json(self.scores),
+            "scores": {name: score_to_json(score) for name, score in self.scores.items()},
             "length_buckets": [asdict(bucket) for bucket in self.length_buckets],
             "pronoun_accuracy": asdict(self.pronoun_accuracy) if self.pronoun_accuracy else None,
-            "alignment": self.alignment.to_json() if self.alignment else None,
+            "alignment": asdict(self.alignment) if self.alignment else None,
             "flags": dict(self.flags),
             "errors": dict(self.errors),
             "seconds": self.seconds,
@@ -123,11 +123,6 @@ def score_to_json(score: MetricScore) -> dict[str, Any]:
             "length_ratio": details.hypothesis_length / max(1, details.reference_length),
         }
     return record
-
-
-def scores_to_json(scores: Mapping[MetricName, MetricScore]) -> dict[str, Any]:
-    """Return scores as JSON, by the names of their metrics."""
-    return {name: score_to_json(score) for name, score in scores.items()}
 
 
 def evaluate(

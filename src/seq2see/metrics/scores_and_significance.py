@@ -44,12 +44,6 @@ def bootstrap_differences(statistics: MetricStatistics, samples: int, seed: int)
     return np.array(second - first)
 
 
-def center_absolute_differences(differences: Float64Array) -> Float64Array:
-    """Return the absolute differences minus their mean."""
-    sizes = np.abs(differences)
-    return np.array(sizes - sizes.mean())
-
-
 def randomization_differences(
     statistics: MetricStatistics, samples: int, seed: int
 ) -> Float64Array:
@@ -235,7 +229,7 @@ def _run_test(
     first, second = map(statistics.compute_score, statistics.line_statistics)
     difference = second.value - first.value
     if test == "bootstrap":
-        null_differences = center_absolute_differences(bootstrap)
+        null_differences = np.abs(bootstrap) - np.abs(bootstrap).mean()
     else:
         null_differences = randomization_differences(statistics, sample_counts["ar"], seed)
     return MetricComparison(

@@ -14,6 +14,7 @@ from sacrebleu.significance import PairedTest
 
 from seq2see.errors import InputError
 from seq2see.metrics import (
+    METRICS,
     MetricStatistics,
     compare_scores,
     compare_statistics,
@@ -23,6 +24,8 @@ from seq2see.metrics import (
     score_sentences,
 )
 from seq2see.metrics.scores_and_significance import bootstrap_differences
+from seq2see.training.config import ValidationConfig
+from seq2see.training.validation import ValidationResult
 
 WORDS = ["A", "the", "Dog", "dog", "runs", "over", ",", ".", "Straße", "läuft", "!", "3.5", "don't"]
 
@@ -46,7 +49,7 @@ OTHERS = worse(REFERENCES, 0.2, 2)
 GOOD, BAD = worse(REFERENCES, 0.25, 3), worse(REFERENCES, 0.35, 4)
 GOOD[7] = ""
 THEIRS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
-METRICS = list(THEIRS)
+SACREBLEU_METRICS = list(THEIRS)
 
 
 # --- by hand ---
@@ -100,7 +103,7 @@ def test_exact_match_interval_and_comparison() -> None:
 # --- as sacrebleu has it ---
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 @pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
 def test_scores_equal_the_sacrebleu_api(metric, references) -> None:
     theirs = THEIRS[metric]()
@@ -137,10 +140,10 @@ def test_scores_equal_the_sacrebleu_command(flags: str, tmp_path: Path) -> None:
     for name, lines in (("hyp", GOOD), ("ref", REFERENCES)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-f", "json", "-w", "12"]
-    command += ["--force", "-m", *METRICS, *flags.split()]
+    command += ["--force", "-m", *SACREBLEU_METRICS, *flags.split()]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, text=True)
     for metric, options, theirs in zip(
-        METRICS, COMMANDS[flags], json.loads(ran.stdout), strict=True
+        SACREBLEU_METRICS, COMMANDS[flags], json.loads(ran.stdout), strict=True
     ):
         ours = compute_metric_score(GOOD, REFERENCES, metric, **options)
         assert ours.value == pytest.approx(theirs["score"], abs=1e-11)
@@ -148,7 +151,7 @@ def test_scores_equal_the_sacrebleu_command(flags: str, tmp_path: Path) -> None:
         assert ours.name == theirs["name"]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 def test_interval_equals_sacrebleu(metric, monkeypatch) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     theirs = THEIRS[metric]()
@@ -161,7 +164,7 @@ def test_interval_equals_sacrebleu(metric, monkeypatch) -> None:
     assert "|bs:200|seed:7|" in ours.signature
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 @pytest.mark.parametrize("rate", [0.26, 0.3])
 @pytest.mark.parametrize(
     ("test", "theirs", "samples"), [("bootstrap", "bs", 300), ("randomization", "ar", 400)]
@@ -252,10 +255,10 @@ def test_score_with_several_metrics() -> None:
     assert list(both) == ["ter", "bleu"]
     assert both["bleu"] == compute_metric_score(GOOD, REFERENCES, "bleu")
     assert both["ter"] == compute_metric_score(GOOD, REFERENCES, "ter")
-    assert list(compute_metric_scores(GOOD, REFERENCES)) == [*METRICS, "exact"]
+    assert list(compute_metric_scores(GOOD, REFERENCES)) == [*SACREBLEU_METRICS, "exact"]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 @pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, OTHERS]], ids=["one", "two"])
 def test_sentence_scores_equal_single_scores(metric, references) -> None:
     theirs = BLEU(effective_order=True) if metric == "bleu" else THEIRS[metric]()
@@ -354,7 +357,7 @@ def test_missing_package_is_named(language, extra, monkeypatch) -> None:
 # --- edges ---
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 def test_empty_hypotheses(metric) -> None:
     worst = compute_metric_score(["", ""], ["a dog", "a cat"], metric)
     assert worst.value == (100 if metric == "ter" else 0)
@@ -362,7 +365,7 @@ def test_empty_hypotheses(metric) -> None:
     assert compare_scores(["", ""], ["", ""], ["a dog", "a cat"], metric, samples=5).difference == 0
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", SACREBLEU_METRICS)
 def test_one_sentence(metric) -> None:
     ours = compute_metric_score(
         ["the cat sat on the mat"], ["the cat sat on a mat"], metric, samples=40
@@ -419,3 +422,17 @@ def test_two_sentences_are_never_significant(test) -> None:
     references = ["the cat sleeps on the mat", "the dog runs in the park"]
     worse = ["the cat sleeps on the mat", "a cow is there"]
     assert compare_scores(references, worse, references, test=test).p_value > 0.2
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_registered_metric_can_be_computed_and_validated_with(metric: str) -> None:
+    good, bad = (
+        compute_metric_score([text], ["A dog runs."], metric) for text in ("A dog runs.", "x")
+    )
+    assert (good.value > bad.value) == METRICS[metric].higher_is_better
+    assert str(good).startswith(METRICS[metric].label)
+    assert ValidationConfig(metric=metric).metric == metric
+    values = [
+        ValidationResult(1.0, {metric: each}, []).metric_value(metric) for each in (good, bad)
+    ]
+    assert values[0] > values[1]
