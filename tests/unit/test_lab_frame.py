@@ -36,8 +36,7 @@ from seq2see.lab.report import report
 from seq2see.lab.runner import Outcome, run, run_one
 from seq2see.lab.table import markdown, plain
 from seq2see.model import AttentionModuleId, ModelConfig, Transformer
-from seq2see.text import TokenizerConfig
-from seq2see.training.schedule import ScheduleConfig
+from seq2see.training.config import build_demo_config
 
 SAME = Text("width", "宽度")
 SMALL = Lesson(
@@ -199,11 +198,9 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
     assert Bench(tmp_path).fables() == first
     found = {first, Bench(tmp_path).fables(seed=2), Bench(tmp_path, full=True).fables()}
     for name, other in {
-        "NAME": "builtin:fables",
         "FORMAT": 2,
-        "ScheduleConfig": lambda **settings: ScheduleConfig(**settings | {"peak_lr": 0.001}),
-        "TokenizerConfig": lambda **_: TokenizerConfig(vocab_size=800),
-        "_MODEL": {"preset": "small"},
+        "SETTINGS": {**fables.SETTINGS, "schedule": {"peak_lr": 0.001}},
+        "build_demo_config": lambda *_: build_demo_config(99.0, 1),
     }.items():
         with monkeypatch.context() as changed:
             changed.setattr(fables, name, other)
@@ -211,7 +208,7 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
     with monkeypatch.context() as changed:
         changed.setattr("seq2see.data.corpus_config_and_reading.Corpus.fingerprint", "other text")
         found.add(Bench(tmp_path).fables())
-    assert len(found) == 9
+    assert len(found) == 7
 
 
 @pytest.mark.slow

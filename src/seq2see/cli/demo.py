@@ -63,33 +63,11 @@ def demo(
 
 def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
     """Train a model on the short form of the built-in corpus."""
-    from seq2see.cli.training_run_and_progress_display import train_from_recipe
-    from seq2see.settings import Recipe
+    from seq2see.cli.train import train_from_recipe
+    from seq2see.training.config import build_demo_config
 
-    name = "builtin:fables-short"
-    recipe = Recipe.model_validate(
-        {
-            "data": {
-                "languages": ["en", "fr"],
-                "train": [{"files": [name]}],
-                "valid": {"files": [f"{name}/valid"]},
-            },
-            "tokenizer": {"vocab_size": 1200},
-            "batches": {"max_tokens": 2048, "max_length": 64},
-            "train": {"max_epochs": max_epochs, "seed": seed},
-            "schedule": {"kind": "cosine", "peak_lr": 0.004, "warmup_updates": 200},
-            "validation": {"interval": 400, "max_sentences": 200},
-            "checkpoints": {"interval": 400, "keep_last": 1, "final_weights": "last"},
-            "model": {
-                "preset": "tiny",
-                "encoder_layers": 2,
-                "decoder_layers": 2,
-                "norm": {"placement": "pre"},
-            },
-        }
-    )
     typer.echo("Training a small English-French Transformer on 10,000 sentence pairs.", err=True)
-    train_from_recipe(recipe, Path(), run_directory, resume=True)
+    train_from_recipe(build_demo_config(max_epochs, seed), Path(), run_directory, resume=True)
 
 
 def check_reusable_demo_model(

@@ -1,4 +1,4 @@
-"""A small translator of fables, for experiments about words: the demo's recipe, a bit shorter."""
+"""A small translator of fables, for experiments about words: nearly the demo's recipe."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus_config_and_reading import CorpusConfig, DataConfig, TrainingCorpusConfig
-from seq2see.loss import LossConfig
-from seq2see.text import TokenizerConfig
-from seq2see.training.config import (
-    CheckpointConfig,
-    RunConfig,
-    TrainingLimitsAndHardwareConfig,
-    ValidationConfig,
-)
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig
+from seq2see.training.config import RunConfig, build_demo_config
 from seq2see.training.preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
-from seq2see.training.schedule import ScheduleConfig
 from seq2see.training.training_session import train_as_worker
 
-NAME = "builtin:fables-short"
-_MODEL = {"preset": "tiny", "encoder_layers": 2, "decoder_layers": 2}
+SETTINGS: dict[str, Any] = {
+    "schedule": {"peak_lr": 0.003},
+    "validation": {"interval": 10**6, "max_sentences": 1000},
+    "checkpoints": {"interval": 200},
+    "model": {"norm": {"placement": "post"}},
+}
+"""What differs from the demo."""
 FORMAT = 1
 """Changes when a run makes another model of the same recipe, so that none is taken for it."""
 
@@ -72,21 +66,6 @@ class _Progress:
 
 
 def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:
-    return RunConfig(
-        data=DataConfig(
-            languages=("en", "fr"),
-            train=(TrainingCorpusConfig(files=(NAME,)),),
-            valid=CorpusConfig(files=(f"{NAME}/valid",)),
-        ),
-        tokenizer=TokenizerConfig(vocab_size=1200),
-        batches=BatchConfig(max_tokens=2048, max_length=64),
-        loss=LossConfig(),
-        optimizer=OptimizerConfig(),
-        schedule=ScheduleConfig(kind="cosine", peak_lr=0.003, warmup_updates=200),
-        train=TrainingLimitsAndHardwareConfig(
-            max_epochs=epochs, seed=seed, processes=1, threads=threads
-        ),
-        validation=ValidationConfig(interval=10**6),
-        checkpoints=CheckpointConfig(interval=200, keep_last=1, final_weights="last"),
-        model=_MODEL,
-    )
+    """Return the settings of the demo, with those that the results of the lab were made with."""
+    hardware = {"processes": 1, "threads": threads}
+    return build_demo_config(epochs, seed).replace(**SETTINGS, train=hardware)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_splitting_and_writing import open_new_files_atomically, write_pair
@@ -14,17 +15,32 @@ from seq2see.data.quality.report import CorpusReport
 from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
+from seq2see.model_presets import PresetName
 from seq2see.settings import Recipe
 from seq2see.training.preparation import prepare_run
 from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
 
-_EPOCHS = {"tiny": 60.0, "small": 30.0, "base": 15.0, "big": 10.0}
-"""Small corpora need more epochs."""
-_DROPOUT = {"tiny": 0.3, "small": 0.2, "base": 0.1, "big": 0.3}
-"""Small corpora overfit sooner; `base` and `big` have the values of the paper."""
-_PEAK_LRS = {"tiny": 0.004, "small": 0.002, "base": 0.001, "big": 0.0007}
-"""Wider models need smaller learning rates. That of `tiny` was measured."""
+
+class _PresetTraining(NamedTuple):
+    """Suggested settings for training a preset, and how it is measured."""
+
+    epochs: float
+    """Small corpora need more epochs."""
+    dropout: float
+    """Small corpora overfit sooner; `base` and `big` have the values of the paper."""
+    peak_lr: float
+    """Wider models need smaller learning rates. That of `tiny` was measured."""
+    batch_divisor: int
+    """An update of a large model takes long, so it is measured with this fraction of a batch."""
+
+
+_PRESETS: Mapping[PresetName, _PresetTraining] = {
+    "tiny": _PresetTraining(60.0, 0.3, 0.004, 1),
+    "small": _PresetTraining(30.0, 0.2, 0.002, 4),
+    "base": _PresetTraining(15.0, 0.1, 0.001, 8),
+    "big": _PresetTraining(10.0, 0.3, 0.0007, 16),
+}
 _MIN_UPDATES = 1000
 """Fewer updates are not enough to train a model, however small the corpus."""
 _SUBWORDS_PER_WORD = 1.4
@@ -35,8 +51,6 @@ _MEASURED_PAIRS = 2000
 """Sentence pairs that the training time is measured with."""
 _MEASUREMENT_SECONDS = 1.0
 """Approximate duration of the measurement."""
-_BATCH_DIVISORS = {"tiny": 1, "small": 4, "base": 8, "big": 16}
-"""An update of a large model takes long, so it is measured with this fraction of a batch."""
 _DUMMY_LANGUAGES = ("xx", "yy")
 """Training time does not depend on the languages."""
 
@@ -53,7 +67,8 @@ def suggest_recipe(
     """
     corpora = {split: {"files": list(names)} for split, names in split_files.items()}
     updates, preset = estimate_num_updates(report), report.suggestion.preset
-    dropout = {"embedding": _DROPOUT[preset], "residual": _DROPOUT[preset]}
+    training = _PRESETS[preset]
+    dropout = {"embedding": training.dropout, "residual": training.dropout}
     interval = {"interval": min(500, updates // 10)}
     return Recipe.model_validate(
         {
@@ -62,7 +77,7 @@ def suggest_recipe(
             "train": {"max_epochs": _choose_epochs(report)},
             "schedule": {
                 "kind": "cosine",
-                "peak_lr": _PEAK_LRS[preset],
+                "peak_lr": training.peak_lr,
                 "warmup_updates": min(1000, updates // 5),
             },
             "validation": interval,
@@ -85,7 +100,7 @@ def choose_evaluation_size(num_pairs: int) -> int:
 
 def _choose_epochs(report: CorpusReport) -> float:
     min_epochs = round(_MIN_UPDATES / _updates_per_epoch(report))
-    return float(max(_EPOCHS[report.suggestion.preset], min_epochs))
+    return float(max(_PRESETS[report.suggestion.preset].epochs, min_epochs))
 
 
 def _updates_per_epoch(report: CorpusReport) -> float:
@@ -121,7 +136,7 @@ def _measure_seconds(
         with open_new_files_atomically(directory, names) as files:
             for pair in pairs:
                 write_pair(files, pair)
-    divisor = _BATCH_DIVISORS[report.suggestion.preset]
+    divisor = _PRESETS[report.suggestion.preset].batch_divisor
     run_config = _build_measured_config(report, sample, divisor)
     with prepare_run(run_config, directory, RunDirectory(directory / "run")) as prepared:
         plan = plan_processes_and_updates(prepared.builder, seconds=_MEASUREMENT_SECONDS)

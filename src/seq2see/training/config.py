@@ -67,7 +67,7 @@ class ValidationConfig(Config):
     interval: int = Field(default=500, ge=1)
     """Number of updates between validations."""
     metric: ValidationMetric = "bleu"
-    """Metric that selects the best checkpoint."""
+    """Metric that selects the best checkpoint. With `loss`, only the examples are translated."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this number of validations without improvement. Default: never."""
     beam_size: int = Field(default=1, ge=1, le=100)
@@ -77,6 +77,11 @@ class ValidationConfig(Config):
     all pairs within `batches.max_length`."""
     num_examples: int = Field(default=3, ge=0)
     """Number of example translations to print per validation."""
+
+    @property
+    def max_translations(self) -> int:
+        """Maximum number of sentences that a validation translates."""
+        return self.num_examples if self.metric == "loss" else self.max_sentences
 
 
 class CheckpointConfig(Config):
@@ -167,6 +172,32 @@ class RunConfig(Config):
         """Model directories that the run starts from or learns from, by recipe key."""
         paths = {"train.init_from": self.train.init_from, "loss.teacher": self.loss.teacher}
         return {key: path for key, path in paths.items() if path}
+
+
+def build_demo_config(max_epochs: float, seed: int) -> RunConfig:
+    """Return the settings of the demo: a small model of the short form of the built-in corpus."""
+    name = "builtin:fables-short"
+    return RunConfig.model_validate(
+        {
+            "data": {
+                "languages": ["en", "fr"],
+                "train": [{"files": [name]}],
+                "valid": {"files": [f"{name}/valid"]},
+            },
+            "tokenizer": {"vocab_size": 1200},
+            "batches": {"max_tokens": 2048, "max_length": 64},
+            "train": {"max_epochs": max_epochs, "seed": seed},
+            "schedule": {"kind": "cosine", "peak_lr": 0.004, "warmup_updates": 200},
+            "validation": {"interval": 400, "max_sentences": 200},
+            "checkpoints": {"interval": 400, "keep_last": 1, "final_weights": "last"},
+            "model": {
+                "preset": "tiny",
+                "encoder_layers": 2,
+                "decoder_layers": 2,
+                "norm": {"placement": "pre"},
+            },
+        }
+    )
 
 
 def find_component_length_limits(config: ModelConfig) -> dict[str, int]:

@@ -138,7 +138,8 @@ class TensorBoardWriter:
         """Write the scalars of a record and the examples of a validation."""
         kind, update = record["kind"], record["update"]
         for name in _SCALARS.get(kind, ()):
-            self._writer.add_scalar(f"{kind}/{name}", record[name], update)
+            if name in record:
+                self._writer.add_scalar(f"{kind}/{name}", record[name], update)
         if kind == "validation":
             for number, example in enumerate(record["examples"], 1):
                 text = "  \n".join(example)  # Markdown: two spaces end a line
@@ -175,7 +176,8 @@ def save_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title
 
 
 def _line(records: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """Return the updates and the values of a key."""
+    """Return the updates and the values of a key, in the records that have it."""
+    records = [record for record in records if key in record]
     return [record["update"] for record in records], [record[key] for record in records]
 
 

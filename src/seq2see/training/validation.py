@@ -88,15 +88,20 @@ class CorpusEvaluator:
     def evaluate(
         self, objective: Objective, config: ValidationConfig, stop_rule: StopRule = "exact"
     ) -> ValidationResult:
-        """Translate the corpus; return loss, scores and examples."""
+        """Translate the corpus; return loss, scores and examples.
+
+        With the metric `loss`, only the examples are translated, and there are no scores.
+        """
         objective = self._workers.unsharded_copy(objective, self._build_unsharded)
-        pairs = self._pairs[: config.max_sentences]
+        pairs = self._pairs[: config.max_translations]
         search = SearchConfig(beam_size=config.beam_size, stop_rule=stop_rule)
         translations = self._translate(objective, [p.source for p in pairs], search)
-        references = [pair.target for pair in pairs]
-        scores = compute_validation_scores(
-            translations, references, self._languages[1], config.metric
-        )
+        scores = {}
+        if config.metric != "loss":
+            references = [pair.target for pair in pairs]
+            scores = compute_validation_scores(
+                translations, references, self._languages[1], config.metric
+            )
         examples = zip(pairs[: config.num_examples], translations, strict=False)
         return ValidationResult(
             self._compute_nll(objective),
@@ -111,7 +116,7 @@ class CorpusEvaluator:
         source.
         """
         objective = self._workers.unsharded_copy(objective, self._build_unsharded)
-        pairs = self._pairs[: config.max_sentences]
+        pairs = self._pairs[: config.max_translations]
         search = SearchConfig(beam_size=config.beam_size, length=_SOURCE_LENGTH)
         for max_sentences in _TIMING_SENTENCES:
             sample = pairs[:: len(pairs) // max_sentences + 1]
@@ -120,7 +125,7 @@ class CorpusEvaluator:
             seconds = float(self._workers.broadcast(time.perf_counter() - start))
             if seconds > _MIN_TIMING_SECONDS:
                 break
-        return seconds / len(sample) * len(pairs) + self._estimate_loss_seconds(objective)
+        return seconds / max(1, len(sample)) * len(pairs) + self._estimate_loss_seconds(objective)
 
     @torch.no_grad()
     def _estimate_loss_seconds(self, objective: Objective) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -10,6 +11,7 @@ from seq2see.data.fables import load_fables_split
 from seq2see.data.quality.analysis_and_filtering import analyze_corpus
 from seq2see.data.quality.report import CorpusReport, ModelSuggestion
 from seq2see.data.readers import SentencePair
+from seq2see.model_presets import PRESETS, PresetName
 from seq2see.settings import suggested_recipe_and_training_time
 from seq2see.training.builder import RunBuilder
 from seq2see.training.run_directory import RunPlan
@@ -53,3 +55,7 @@ def test_no_estimate_for_empty_pairs(pair: SentencePair) -> None:
     assert (
         suggested_recipe_and_training_time.estimate_training_seconds(analyze_corpus([pair])) is None
     )
+
+
+def test_preset_names_are_those_of_the_model_config() -> None:
+    assert get_args(PresetName) == tuple(PRESETS)

@@ -73,7 +73,7 @@ class Run:
     def validate(self) -> ValidationResult:
         time.sleep(self.validation_seconds)
         value = self.scores.get(self.state.progress.update, 0.0)
-        return ValidationResult(1.0, {"bleu": MetricScore("BLEU", value, "")}, [])
+        return ValidationResult(1.0, {"bleu": MetricScore("bleu", value, "")}, [])
 
     def train_records(self) -> list[dict[str, Any]]:
         """Return the training records without times."""

@@ -35,7 +35,10 @@ def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
 @pytest.mark.parametrize("updates", [0, 200])
 def test_curves_are_drawn_for_any_log(tmp_path: Path, updates: int) -> None:
     records = [train_record(n) for n in range(updates)]
-    save_training_curves([*records, validation_record(5)], tmp_path / "curves.png", "en → de")
+    loss_only = {"kind": "validation", "update": 7, "nll": 2.0}
+    save_training_curves(
+        [*records, validation_record(5), loss_only], tmp_path / "curves.png", "en → de"
+    )
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -45,7 +48,8 @@ def test_tensorboard_reads_written_events(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: PLC0415
 
     board = TensorBoardWriter(tmp_path, 0)
-    for record in (train_record(10), validation_record(20), train_record(20)):
+    loss_only = {"kind": "validation", "update": 30, "nll": 2.0, "examples": []}
+    for record in (train_record(10), validation_record(20), train_record(20), loss_only):
         board.write(record)
     events = EventAccumulator(str(tmp_path)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("train/nll")] == [(10, 2.5), (20, 2.5)]

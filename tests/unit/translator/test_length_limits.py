@@ -127,3 +127,14 @@ def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
         examiner = builder.build_evaluator("data.valid")
         nll.append(examiner.evaluate(builder.build_objective(), ValidationConfig()).nll)
     assert nll[0] == nll[1]
+
+
+def test_validation_by_loss_translates_only_the_examples(home: Path) -> None:
+    builder = Run(home, 23).prepared().builder
+    evaluator, objective = builder.build_evaluator("data.valid"), builder.build_objective()
+    for num_examples in (0, 2):
+        config = ValidationConfig(metric="loss", num_examples=num_examples)
+        result = evaluator.evaluate(objective, config)
+        assert (result.scores, len(result.examples)) == ({}, num_examples)
+        assert evaluator.estimate_seconds(objective, config) > 0
+        assert result.metric_value("loss") == -result.nll

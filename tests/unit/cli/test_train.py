@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from seq2see.cli import training_run_and_progress_display
-from seq2see.cli.train import train
-from seq2see.cli.training_run_and_progress_display import TrainingProgressDisplay
+from seq2see.cli.train import TrainingProgressDisplay, train
 from seq2see.training.checkpoints import TrainingProgress
+from seq2see.training.config import RunConfig, build_demo_config
 from seq2see.training.run_directory import RunPlan
 
 RECIPES = Path(__file__).parents[3] / "recipes"
+
+
+def build_config(**sections: dict[str, Any]) -> RunConfig:
+    defaults = {"validation": {"interval": 25}, "schedule": {"warmup_updates": 10}}
+    return build_demo_config(1.0, 1).replace(**defaults | sections)
 
 
 def train_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
@@ -60,14 +65,14 @@ def validation_record(update: int, seconds: float = 0.0) -> dict[str, Any]:
 def test_first_message_states_length_and_processes(
     plan: RunPlan, progress: TrainingProgress, message: str, capsys
 ) -> None:
-    TrainingProgressDisplay(25, 10, plan, progress)
+    TrainingProgressDisplay(build_config(), plan, progress)
     assert capsys.readouterr().err.strip() == message
 
 
 def test_changed_number_of_processes_is_reported(capsys) -> None:
     plan = RunPlan(100, 2, 1, 1.0, 10.0, 20.0)
     assert plan.with_processes(2, 7) == plan
-    TrainingProgressDisplay(25, 10, plan.with_processes(4, 3), TrainingProgress(update=50))
+    TrainingProgressDisplay(build_config(), plan.with_processes(4, 3), TrainingProgress(update=50))
     assert capsys.readouterr().err.splitlines() == [
         "Training from update 50 to update 100; 4 processes with 3 threads each.",
         "The run was started with 2 processes: the batches are the same, dropout differs.",
@@ -75,7 +80,7 @@ def test_changed_number_of_processes_is_reported(capsys) -> None:
 
 
 def test_without_terminal_only_scores_are_printed(capsys) -> None:
-    display = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
+    display = TrainingProgressDisplay(build_config(), RunPlan(100, 1, 1), TrainingProgress())
     display.write(train_record(10))
     display.write(validation_record(20))
     lines = capsys.readouterr().err.strip().splitlines()
@@ -84,7 +89,9 @@ def test_without_terminal_only_scores_are_printed(capsys) -> None:
 
 
 def test_without_terminal_long_run_prints_regular_lines(capsys) -> None:
-    display = TrainingProgressDisplay(25, 10, RunPlan(1000, 1, 1), TrainingProgress(seconds=100.0))
+    display = TrainingProgressDisplay(
+        build_config(), RunPlan(1000, 1, 1), TrainingProgress(seconds=100.0)
+    )
     for update, seconds in [(10, 129.0), (20, 130.0), (30, 159.0), (40, 161.0)]:
         display.write(train_record(update, seconds))
     display.write(validation_record(50, 180.0))
@@ -100,14 +107,37 @@ def test_without_terminal_long_run_prints_regular_lines(capsys) -> None:
 
 @pytest.mark.parametrize(("warmup", "is_reported"), [(99, False), (100, True)])
 def test_warmup_as_long_as_run_is_reported(warmup: int, is_reported: bool, capsys) -> None:
-    TrainingProgressDisplay(25, warmup, RunPlan(100, 1, 1), TrainingProgress())
+    TrainingProgressDisplay(
+        build_config(schedule={"warmup_updates": warmup}), RunPlan(100, 1, 1), TrainingProgress()
+    )
     assert ("Set schedule.warmup_updates lower" in capsys.readouterr().err) == is_reported
+
+
+@pytest.mark.parametrize(
+    ("interval", "weights", "is_reported"),
+    [(100, "best", False), (101, "best", True), (101, "last", False)],
+)
+def test_missing_validation_for_best_checkpoint_is_reported(
+    interval: int, weights: str, is_reported: bool, capsys
+) -> None:
+    config = build_config(validation={"interval": interval}, checkpoints={"final_weights": weights})
+    TrainingProgressDisplay(config, RunPlan(100, 1, 1), TrainingProgress())
+    assert ("The run ends before the first validation" in capsys.readouterr().err) == is_reported
+
+
+def test_validation_without_scores_is_shown(capsys) -> None:
+    display = TrainingProgressDisplay(build_config(), RunPlan(100, 1, 1), TrainingProgress())
+    record = validation_record(20)
+    display.write({key: value for key, value in record.items() if key not in {"bleu", "chrf"}})
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "update 20, epoch 1: nll 2.000  best so far"
+    ]
 
 
 def test_terminal_shows_example_translations(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress()).write(
+    TrainingProgressDisplay(build_config(), RunPlan(100, 1, 1), TrainingProgress()).write(
         validation_record(20)
     )
     stderr = capsys.readouterr().err
@@ -117,7 +147,7 @@ def test_terminal_shows_example_translations(capsys, monkeypatch) -> None:
 def test_close_restores_cursor(capsys, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    display = TrainingProgressDisplay(25, 10, RunPlan(100, 1, 1), TrainingProgress())
+    display = TrainingProgressDisplay(build_config(), RunPlan(100, 1, 1), TrainingProgress())
     display.close()
     hidden, shown = "\x1b[?25l", "\x1b[?25h"
     stderr = capsys.readouterr().err
@@ -138,7 +168,7 @@ def test_default_run_directory_is_named_after_recipe(
 ) -> None:
     directories = []
     monkeypatch.setattr(
-        training_run_and_progress_display,
+        sys.modules["seq2see.cli.train"],
         "train_from_recipe",
         lambda *args: directories.append(args[2]),
     )
