@@ -17,7 +17,6 @@ from seq2see.cli.options import (
     ModelArgument,
     ThreadsOption,
     TorchDeviceOption,
-    build_translation_options,
     exit_on_interrupt,
     load_translator,
 )
@@ -122,8 +121,9 @@ def explain(
     """
     from seq2see.cli import explain_output
     from seq2see.explain.interventions import parse_attention_address
+    from seq2see.search import SearchConfig
 
-    search = {"beam_size": beam_size, "length_penalty": length_penalty}
+    search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
     intervention_options = {
         "ablate": ablate,
         "scale_scores": scale_scores,
@@ -140,7 +140,7 @@ def explain(
         "plot_attention": plot_attention,
         **search,
     }
-    _, interventions, trace_options, address, _, options = call_all_collecting_errors(
+    _, interventions, trace_options, address, _, search_config = call_all_collecting_errors(
         lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
         lambda: call_all_collecting_errors(
             *(
@@ -152,7 +152,7 @@ def explain(
         lambda: _build_trace_options(layers, attribution or (), word_alternatives),
         lambda: parse_attention_address(plot_attention) if plot_attention else None,
         lambda: _check_output_extension(output, plot_attention),
-        lambda: build_translation_options(search),
+        lambda: SearchConfig(**{name: x for name, x in search.items() if x is not None}),
     )
     check_output_path(output)
     with exit_on_interrupt():
@@ -169,7 +169,7 @@ def explain(
             if address:
                 _check_plot_attention(translator.bundle.config, address)
             trace = _trace_sentence(
-                translator, sentence, target, options.search, interventions, trace_options
+                translator, sentence, target, search_config, interventions, trace_options
             )
             explain_output.output_trace(trace, output, address, as_json)
 

@@ -42,7 +42,7 @@ from seq2see.explain.words import (
     build_target_sentence,
     find_word_alternatives,
 )
-from seq2see.model import RelativeAttention, StackName, Transformer, count_parameters
+from seq2see.model import RelativeAttention, StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig
@@ -259,7 +259,7 @@ def _describe_model(explained: ExplainedModel) -> ModelShape:
         vocab_size=explained.tokenizers.target.vocab_size,
         positions=_positions_kind(model, modules),
         norm=_norm_kind(model),
-        num_parameters=count_parameters(model),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
     )
 
 
