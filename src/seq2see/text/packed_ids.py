@@ -1,15 +1,20 @@
-"""Ids of many lines in two arrays."""
+"""Ids of many lines in two arrays, and batch encoding of lines with a cache of words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
+EncodeFunction = Callable[..., list[list[int]]]
+"""Encodes words with `num_threads` threads."""
+MAX_CACHED_WORDS = 200_000
+"""Number of cached words above which the cache is cleared."""
 
 
 class PackedIds(NamedTuple):
@@ -52,3 +57,73 @@ class PackedIds(NamedTuple):
         starts = np.cumsum(self.lengths) - self.lengths
         ids = np.insert(self.ids, np.repeat(starts, len(prefix)), list(prefix) * len(starts))
         return PackedIds(ids, self.lengths + len(prefix))
+
+
+class _WordNumbers(dict[str, int]):
+    """Numbers words on first access, and lists them in `new`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        self.new.append(word)
+        return number
+
+
+class CachedWordEncoder:
+    """Encodes lines word by word, and caches the ids of words.
+
+    Lines must have one space between words, and no piece may contain a space inside. It is
+    thread-safe.
+    """
+
+    def __init__(self, encode: EncodeFunction) -> None:
+        self._encode = encode
+        self._lock = Lock()
+        self._numbers: _WordNumbers
+        self._ids: NDArray[Any]
+        """Concatenated ids of all words."""
+        self._ends: IntArray
+        """End of the ids of each word, with a leading 0."""
+        self._clear()
+
+    def __call__(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
+        """Return the ids of each line."""
+        if not lines:
+            return PackedIds.from_lists([])
+        with self._lock:
+            words = self._encode_words(" ".join(lines).split(" "), threads)
+        words_before = np.cumsum([0] + [line.count(" ") + 1 for line in lines[:-1]])
+        return PackedIds(words.ids, np.add.reduceat(words.lengths, words_before))
+
+    def _encode_words(self, words: list[str], threads: int) -> PackedIds:
+        """Return the ids of each word."""
+        if len(self._numbers) > MAX_CACHED_WORDS:
+            self._clear()
+        numbers = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
+        self._encode_new_words(threads)
+        starts = self._ends[numbers]
+        lengths = self._ends[numbers + 1] - starts
+        before = np.cumsum(lengths) - lengths
+        indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+        return PackedIds(self._ids[indices], lengths)
+
+    def _encode_new_words(self, threads: int) -> None:
+        """Encode the words that have a number but no ids yet."""
+        new, self._numbers.new = self._numbers.new, []
+        if not new:
+            return
+        try:
+            encoded = PackedIds.from_lists(self._encode(new, num_threads=threads))
+        except (RuntimeError, TypeError):
+            self._clear()  # not valid text; the caller reports it
+            raise
+        self._ids = np.concatenate((self._ids, encoded.ids))
+        self._ends = np.concatenate((self._ends, self._ends[-1] + np.cumsum(encoded.lengths)))
+
+    def _clear(self) -> None:
+        self._numbers = _WordNumbers()
+        self._ids = np.empty(0, np.int64)
+        self._ends = np.zeros(1, np.int64)

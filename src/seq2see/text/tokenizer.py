@@ -30,7 +30,7 @@ from seq2see.text.normalization import (
     normalize_unicode_and_spaces,
     unescape_meta_space,
 )
-from seq2see.text.packed_ids import PackedIds
+from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
 from seq2see.text.subword_sampling import (
     BpeDropoutSegmenter,
     DropoutSegmenter,
@@ -39,7 +39,6 @@ from seq2see.text.subword_sampling import (
     UnigramDropoutSegmenter,
 )
 from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
-from seq2see.text.word_encoding_cache import CachedWordEncoder
 
 _SEGMENTERS: dict[str, Callable[[SegmenterVocabulary], DropoutSegmenter]] = {
     "bpe": BpeDropoutSegmenter,

@@ -442,7 +442,7 @@ def test_batch_encoding_equals_single_encoding() -> None:
 
 
 def test_word_cache_is_cleared_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.text.word_encoding_cache.MAX_CACHED_WORDS", 3)
+    monkeypatch.setattr("seq2see.text.packed_ids.MAX_CACHED_WORDS", 3)
     lines = [f"word{n} word" for n in range(20)]
     tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=280))
     for line in lines:
