@@ -23,10 +23,13 @@ from seq2see.documents.parsed_document import (
     UnitTranslation,
     select_units,
 )
-from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
+from seq2see.documents.placeholder_removal_and_insertion import (
+    find_placeholders,
+    find_sentences,
+)
 from seq2see.documents.plain_text_translation import check_is_text, extract_list_marker
 from seq2see.documents.protected_translation import translate_protected
-from seq2see.documents.unit_translator import TextUnitTranslator, find_sentences
+from seq2see.documents.unit_translator import TextUnitTranslator
 
 __all__ = [
     "UNSUPPORTED_EXTENSIONS",

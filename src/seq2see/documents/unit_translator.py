@@ -19,17 +19,16 @@ from seq2see.documents.alignment_links import (
     convert_to_weighted_links,
     reweight_alignment_links,
 )
-from seq2see.documents.markup import IndexRange, TextUnit, has_letter
+from seq2see.documents.markup import IndexRange, TextUnit
 from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
 from seq2see.documents.placeholder_removal_and_insertion import (
     LineWithProtectedRanges,
     ProtectedTranslation,
     find_placeholders,
-    merge_overlapping_ranges,
+    find_sentences,
 )
 from seq2see.documents.protected_translation import translate_preserving_placeholders
-from seq2see.text import TextSpan, split_sentences
 from seq2see.text.languages import find_sentence_separator
 
 if TYPE_CHECKING:
@@ -271,31 +270,3 @@ def _select_ranges_within(
     """Return the ranges, which must be sorted, that are between two offsets."""
     first = bisect_left(ranges, start, key=lambda one: one.start)
     return ranges[first : bisect_right(ranges, end, key=lambda one: one.end)]
-
-
-def find_sentences(
-    text: str, language: str, protected: Sequence[IndexRange] = ()
-) -> list[IndexRange]:
-    """Return the ranges of the sentences in a text that contain a letter.
-
-    No sentence ends inside a placeholder or a protected range.
-    """
-    if not has_letter(text):
-        return []
-    unbreakable = merge_overlapping_ranges([*protected, *find_placeholders(text)])
-    sentences = _join_sentences(split_sentences(text, language), unbreakable)
-    return [one for one in sentences if has_letter(text[one.start : one.end])]
-
-
-def _join_sentences(
-    sentences: Sequence[TextSpan], unbreakable: Sequence[IndexRange]
-) -> list[IndexRange]:
-    """Join sentences whose boundary is inside an unbreakable range."""
-    joined: list[IndexRange] = []
-    for sentence in sentences:
-        before = bisect_left(unbreakable, sentence.start, key=lambda one: one.start) - 1
-        if joined and before >= 0 and sentence.start < unbreakable[before].end:
-            joined[-1] = IndexRange(joined[-1].start, sentence.end)
-        else:
-            joined.append(IndexRange(sentence.start, sentence.end))
-    return joined

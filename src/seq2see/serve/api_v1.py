@@ -191,7 +191,7 @@ def _check_beam_size(parameters: SearchParameters, limits: LimitsConfig) -> None
 
 def _check_translate_request(request: Request, body: TranslateRequest, service: Service) -> None:
     limits = service.config.limits
-    limits.check_texts(body.texts)
+    service.check_texts(body.texts)
     if body.n_best > (limit := limits.alternatives + 1):
         raise LimitExceeded(f"`n_best` must be at most {limit}", limit)
     _check_beam_size(body, limits)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from ipaddress import ip_address
 
 from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.engine_names import EngineName, Precision
-from seq2see.serve.errors import LimitExceeded, TextTooLong
 
 
 class LimitsConfig(Config):
@@ -47,21 +45,6 @@ class LimitsConfig(Config):
     """Requests per minute and API key or address; 0 means no limit. A rate in the key file takes
     precedence."""
 
-    def check_texts(self, texts: Sequence[str]) -> None:
-        """Raise an error if a request has too many texts or characters.
-
-        Raises:
-            LimitExceeded: Too many texts.
-            TextTooLong: Too many characters.
-        """
-        num_characters = sum(map(len, texts))
-        for number, limit, error in (
-            (len(texts), self.texts_per_request, LimitExceeded),
-            (num_characters, self.characters, TextTooLong),
-        ):
-            if number > limit:
-                raise error(f"request ({number}) exceeds text limit ({limit})", limit)
-
 
 class ServeConfig(Config):
     """Settings of a service."""
@@ -92,10 +75,6 @@ class ServeConfig(Config):
     files: bool = True
     """Whether files can be translated."""
     limits: LimitsConfig = LimitsConfig()
-
-    def token_weight(self, beam_size: int) -> float:
-        """Return the cost of a token with this beam size: above 1 for beams over the default."""
-        return max(1.0, beam_size / self.beam_size)
 
     @property
     def is_local_only(self) -> bool:

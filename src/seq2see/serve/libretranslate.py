@@ -226,7 +226,7 @@ async def translate(
     service, limits = executor.service, executor.service.config.limits
     form = _parse_form(TranslateForm, parameters)
     texts = form.q if isinstance(form.q, list) else [form.q]
-    limits.check_texts(texts)
+    service.check_texts(texts)
     if form.alternatives > limits.alternatives:
         raise LimitExceeded(
             f"alternatives ({form.alternatives}) exceeds limit ({limits.alternatives})",
@@ -255,7 +255,7 @@ async def detect(
 ) -> list[LanguageConfidence]:
     """Return the possible languages of a text, most likely first."""
     text = _parse_form(DetectForm, parameters).q
-    executor.service.config.limits.check_texts([text])
+    executor.service.check_texts([text])
     languages = await executor.execute(request, lambda _: executor.service.detect_languages(text))
     return [_format_language(each) for each in languages]
 

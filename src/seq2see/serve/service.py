@@ -23,8 +23,10 @@ from seq2see.serve.errors import (
     BadRequest,
     DirectModelRequired,
     EngineError,
+    LimitExceeded,
     Overloaded,
     ServiceError,
+    TextTooLong,
     TooManyTokens,
     UnsupportedLanguagePair,
 )
@@ -157,6 +159,21 @@ class Service:
         max_seconds = _STALLED_DEADLINES * self.config.limits.request_seconds
         return self._workers.longest_batch_seconds < max_seconds
 
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Raise an error if a request has too many texts or characters.
+
+        Raises:
+            LimitExceeded: Too many texts.
+            TextTooLong: Too many characters.
+        """
+        limits, num_characters = self.config.limits, sum(map(len, texts))
+        for number, limit, error in (
+            (len(texts), limits.texts_per_request, LimitExceeded),
+            (num_characters, limits.characters, TextTooLong),
+        ):
+            if number > limit:
+                raise error(f"request ({number}) exceeds text limit ({limit})", limit)
+
     def detect_languages(self, text: str) -> list[DetectedLanguage]:
         """Return the possible languages of a text among the loaded ones, most likely first."""
         languages = tuple(self.models.languages)
@@ -236,7 +253,7 @@ class Service:
         model = self._find_single_model(request, request.text).models[0]
         return self._run_unbatched(
             context,
-            _compute_trace_cost(model, request.text, self.config.token_weight(search.beam_size)),
+            _compute_trace_cost(model, request.text, self._token_weight(search.beam_size)),
             lambda: explain(
                 model.torch_translator,
                 request.text,
@@ -277,7 +294,7 @@ class Service:
         (text,) = request.texts
         route = self._find_single_model(request, text)
         search = options.translation_options.search
-        model, weight = route.models[0], self.config.token_weight(search.beam_size)
+        model, weight = route.models[0], self._token_weight(search.beam_size)
         translation = self._run_unbatched(
             context,
             model.compute_costs([text], weight)[0],
@@ -412,11 +429,15 @@ class Service:
                     context,
                     retry_when_full=retry_when_full,
                     on_error=self._log_engine_error,
-                    token_weight=self.config.token_weight,
+                    token_weight=self._token_weight,
                 )
                 for model in route.models
             ]
         )
+
+    def _token_weight(self, beam_size: int) -> float:
+        """Return the cost of a token with this beam size: above 1 for beams over the default."""
+        return max(1.0, beam_size / self.config.beam_size)
 
     def _log_engine_error(self, error: BaseException) -> None:
         self.log.write_exception("engine_failed", error)
