@@ -12,7 +12,7 @@ from seq2see.documents.file_translation import (
     translate_text,
 )
 from seq2see.documents.html_translation import parse_html
-from seq2see.documents.markup import IndexRange, TextUnit
+from seq2see.documents.markup import IndexRange, TextUnit, extract_list_marker
 from seq2see.documents.parsed_document import (
     BilingualDocument,
     Document,
@@ -27,7 +27,7 @@ from seq2see.documents.placeholder_removal_and_insertion import (
     find_placeholders,
     find_sentences,
 )
-from seq2see.documents.plain_text_translation import check_is_text, extract_list_marker
+from seq2see.documents.plain_text_translation import check_is_text
 from seq2see.documents.protected_translation import translate_protected
 from seq2see.documents.unit_translator import TextUnitTranslator
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2see.documents.markup import TextUnit
+from seq2see.documents.markup import TextUnit, extract_list_marker
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.errors import InputError
 
@@ -24,8 +24,6 @@ _SUPPORTED_ENCODINGS = re.compile(
 """Encodings that browsers support, by Python's names. Some others that Python supports can hide
 tags."""
 _LINE_END = re.compile(r"(\r\n|\n|\r)")
-_LIST_MARKER = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[.)])\s+")
-"""Bullet or number at the beginning of a list item, with the white space around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +121,3 @@ def parse_plain_text(text: str) -> ParsedDocument[str]:
         return "".join(part for row in rows for part in row)
 
     return ParsedDocument(units, render)
-
-
-def extract_list_marker(line: str) -> str:
-    """Return the marker at the beginning of a list item, or an empty string."""
-    match = _LIST_MARKER.match(line)
-    return match[0] if match else ""
