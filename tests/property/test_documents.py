@@ -14,7 +14,6 @@ import polib
 from hypothesis import given, strategies as st
 
 from seq2see.documents import translate_html, translate_protected, translate_text
-from seq2see.documents.alignment_links import WeightedRangeLink
 from seq2see.documents.html_tokenizer import tokenize_html
 from seq2see.documents.markup import (
     ClosingTag,
@@ -25,8 +24,9 @@ from seq2see.documents.markup import (
     TextUnit,
 )
 from seq2see.documents.markup_transfer import compute_target_tag_positions
-from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
-from seq2see.documents.po_translation import format_po_field, parse_po_entries
+from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.po import format_po_field, parse_po_entries
+from seq2see.documents.word_alignment import WeightedRangeLink
 from seq2see.translator import AlignmentLink, Translation
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")

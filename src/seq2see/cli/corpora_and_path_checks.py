@@ -15,6 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.cli.usage_errors import LANGUAGE_CODE
+from seq2see.document_formats import (
+    PLAIN_TEXT,
+    UNSUPPORTED_EXTENSIONS,
+    check_not_unsupported_document,
+    find_format_by_extension,
+)
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -22,8 +28,6 @@ if TYPE_CHECKING:
     from seq2see.evaluate import EvaluationSet
 
 STANDARD_INPUT = "-"
-PLAIN_TEXT = "txt"
-"""Name of the document format that `seq2see translate` translates line by line."""
 
 _CODES = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
@@ -208,30 +212,23 @@ def read_translations(name: str, test_set: EvaluationSet) -> list[str]:
 
 def is_document(file: str) -> bool:
     """Return whether the extension of a file is that of a document format other than plain text."""
-    return _document_format(Path(file)) not in {None, PLAIN_TEXT}
+    return find_format_by_extension(Path(file)) not in {None, PLAIN_TEXT}
 
 
 def output_format_problem(file: str, output: Path) -> str | None:
     """Return a message if the extension of the output contradicts the format of the input."""
     from seq2see.data.readers import is_compressed
-    from seq2see.documents.file_translation import UNSUPPORTED_EXTENSIONS
 
     if is_compressed(str(output)):
         return f"`--output` must be an uncompressed file, but is {output}: compress it afterwards"
-    input_format, output_format = _document_format(Path(file)), _document_format(output)
+    input_format = find_format_by_extension(Path(file)) or PLAIN_TEXT
+    output_format = find_format_by_extension(output)
     is_unknown = output_format is None and output.suffix.lower() not in UNSUPPORTED_EXTENSIONS
-    if is_unknown or output_format == (input_format or PLAIN_TEXT):
+    if is_unknown or output_format == input_format:
         return None
     name = "standard input" if file == STANDARD_INPUT else file
-    expected = "plain text" if input_format in {None, PLAIN_TEXT} else input_format
+    expected = "plain text" if input_format == PLAIN_TEXT else input_format.name
     return f"`--output` must be {expected} like {name}, but is {output}"
-
-
-def _document_format(path: Path) -> str | None:
-    from seq2see.documents import supported_formats
-
-    extension = path.suffix.lower()
-    return next((each.name for each in supported_formats() if extension in each.extensions), None)
 
 
 def check_model_path_not_file(model: Path, file: str) -> None:
@@ -244,8 +241,7 @@ def check_model_path_not_file(model: Path, file: str) -> None:
 def check_file_to_translate(file: str, model: Path) -> None:
     """Raise InputError if a file does not exist, or is neither text nor a supported document."""
     from seq2see.data.readers import READ_BYTES, is_compressed, open_decompressed_binary
-    from seq2see.documents.file_translation import check_not_unsupported_document
-    from seq2see.documents.plain_text_translation import check_is_text
+    from seq2see.documents.plain_text import check_is_text
 
     if file == STANDARD_INPUT:
         return

@@ -31,6 +31,7 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
+from seq2see.document_formats import DOCUMENT_EXTENSIONS, PLAIN_TEXT
 from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import Problem
 
@@ -41,10 +42,16 @@ if TYPE_CHECKING:
 
 TranslationFormatter = Callable[["Translation"], str]
 
+_FILE_HELP = (
+    "Text file, which is translated line by line, or document "
+    f"({', '.join(DOCUMENT_EXTENSIONS[len(PLAIN_TEXT.extensions) :])}), which requires --output. "
+    "`-` is standard input."
+)
+
 
 def translate(
     model: ModelArgument,
-    file: Annotated[str, typer.Argument(metavar="INPUT")] = "-",
+    file: Annotated[str, typer.Argument(metavar="INPUT", help=_FILE_HELP)] = "-",
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUTPUT")] = None,
     resume: Annotated[bool, typer.Option("--resume")] = False,
     engine: EngineName = "auto",
@@ -73,8 +80,6 @@ def translate(
     """Translate lines of text or a document.
 
     Args:
-        file: Text file, which is translated line by line, or document (.html, .srt, .vtt, .po,
-            .docx, .tmx, .xliff), which requires --output. `-` is standard input.
         output: Output file; an existing file is replaced. Lines are written to OUTPUT.partial,
             which is renamed to OUTPUT when it is complete. Default: standard output.
         resume: Continue an interrupted run after the last complete line of OUTPUT.partial. Input,

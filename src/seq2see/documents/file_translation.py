@@ -1,4 +1,4 @@
-"""Translate files and HTML strings; the table of supported document formats."""
+"""Translate documents: files, plain texts and HTML strings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic
 
 from seq2see.atomic_files import atomic_write
-from seq2see.documents.html_translation import parse_html
+from seq2see.document_formats import find_document_format
+from seq2see.documents.html import parse_html
 from seq2see.documents.parsed_document import (
     ContentT,
+    Document,
     DocumentReport,
     ParsedDocument,
     ParseFunction,
     select_units,
 )
-from seq2see.documents.plain_text_translation import parse_plain_text
+from seq2see.documents.plain_text import parse_plain_text
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError, reading, writing
 
@@ -29,69 +31,15 @@ MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Maximum size of a document in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentFormat:
-    """A document format. No format needs optional dependencies."""
+def parse_document(content: bytes, file_name: str, format_name: str | None = None) -> Document:
+    """Parse the content of a file in a format, by default that of the file extension.
 
-    name: str
-    extensions: tuple[str, ...]
-    mime_type: str
-    module: str
-    """Module of this package that has the function `parse` for the format."""
-
-    def load_parser(self) -> ParseFunction:
-        """Import the function that parses files of this format."""
-        module = import_module(f"seq2see.documents.{self.module}")
-        parse: ParseFunction = module.parse
-        return parse
-
-
-_DOCX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-_FORMATS = (
-    DocumentFormat("txt", (".txt", ".text"), "text/plain", "plain_text_translation"),
-    DocumentFormat("html", (".html", ".htm"), "text/html", "html_translation"),
-    DocumentFormat("srt", (".srt",), "application/x-subrip", "subtitle_translation"),
-    DocumentFormat("vtt", (".vtt",), "text/vtt", "subtitle_translation"),
-    DocumentFormat("po", (".po", ".pot"), "text/x-gettext-translation", "po_translation"),
-    DocumentFormat("docx", (".docx",), _DOCX_MIME_TYPE, "docx_translation"),
-    DocumentFormat("tmx", (".tmx",), "application/x-tmx+xml", "tmx_translation"),
-    DocumentFormat("xliff", (".xlf", ".xliff"), "application/xliff+xml", "xliff_translation"),
-)
-UNSUPPORTED_EXTENSIONS = {
-    *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
-    *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
-    *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
-}
-"""Extensions of documents that cannot be translated. Some of them could be decoded as text."""
-
-
-def supported_formats() -> tuple[DocumentFormat, ...]:
-    """Return all document formats that can be translated."""
-    return _FORMATS
-
-
-def find_document_format(path: Path, name: str | None = None) -> DocumentFormat:
-    """Return the format with this name, or by default the format of the file extension.
-
-    Raises InputError if there is no such format.
+    Raises InputError if there is no such format or the content is not valid.
     """
-    key = name if name is not None else path.suffix.lower()
-    for document_format in _FORMATS:
-        is_extension = name is None and key in document_format.extensions
-        if key == document_format.name or is_extension:
-            return document_format
-    actual = f"`{name}`" if name is not None else f"{path}"
-    names = ", ".join(document_format.name for document_format in _FORMATS)
-    raise InputError(f"the document format must be one of {names}, but is {actual} instead")
-
-
-def check_not_unsupported_document(path: Path) -> None:
-    """Raise InputError if a file has the extension of an unsupported document format."""
-    if path.suffix.lower() in UNSUPPORTED_EXTENSIONS:
-        extensions = ", ".join(one for document in _FORMATS for one in document.extensions)
-        raise InputError(
-            f"{path} must be one of {extensions}, but is {path.suffix} instead: convert it first"
-        )
+    document_format = find_document_format(Path(file_name), format_name)
+    module = import_module(f"seq2see.documents.{document_format.module}")
+    parse: ParseFunction = module.parse
+    return parse(content, file_name)
 
 
 def translate_document(
@@ -121,15 +69,14 @@ def translate_document(
 
     Raises InputError if the source cannot be read or the target cannot be written.
     """
-    parse = find_document_format(source, format_name).load_parser()
-    data = _read(source)
+    find_document_format(source, format_name)  # before a large file is read
+    content = _read(source)
     _check_target(target, source)
     unit_translator = TextUnitTranslator(
         translator, options, keep_numbers=keep_numbers, on_progress=on_progress
     )
-    document = select_units(
-        parse(data, str(source)), unit_translator.languages, overwrite=overwrite
-    )
+    parsed = parse_document(content, str(source), format_name)
+    document = select_units(parsed, unit_translator.languages, overwrite=overwrite)
     translated = translate_parsed_document(document, unit_translator)
     with writing(target), atomic_write(target) as partial:
         partial.write_bytes(translated.content)

@@ -14,15 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from seq2see.documents.alignment_links import (
-    WORD_PATTERN,
-    CopiedSpan,
-    WeightedRangeLink,
-    is_space_or_punctuation_character,
-    split_alignment_links_at_punctuation,
-    split_range_around_core,
-    trim_punctuation_from_range,
-)
 from seq2see.documents.markup import (
     ROOT,
     IndexRange,
@@ -30,6 +21,15 @@ from seq2see.documents.markup import (
     StandaloneTag,
     TargetTagPosition,
     TextUnit,
+)
+from seq2see.documents.word_alignment import (
+    WORD_PATTERN,
+    CopiedSpan,
+    WeightedRangeLink,
+    is_space_or_punctuation_character,
+    split_alignment_links_at_punctuation,
+    split_range_around_core,
+    trim_punctuation_from_range,
 )
 
 _UNALIGNED_SCORE = -0.1

@@ -22,15 +22,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from seq2see.documents.alignment_links import (
-    CopiedSpan,
-    WeightedRangeLink,
-    convert_to_weighted_links,
-    reweight_alignment_links,
-)
 from seq2see.documents.markup import IndexRange, has_letter
 from seq2see.documents.markup_transfer import transfer_offsets
-from seq2see.documents.placeholder_removal_and_insertion import (
+from seq2see.documents.placeholders import (
     LineWithProtectedRanges,
     PlaceholderReinserter,
     ProtectedLineTask,
@@ -39,6 +33,12 @@ from seq2see.documents.placeholder_removal_and_insertion import (
     find_ranges_by_literal,
     include_surrounding_brackets,
     select_ranges_starting_in,
+)
+from seq2see.documents.word_alignment import (
+    CopiedSpan,
+    WeightedRangeLink,
+    convert_to_weighted_links,
+    reweight_alignment_links,
 )
 from seq2see.text import TextSpan
 from seq2see.translator import AlignmentLink, Translation, join_translations

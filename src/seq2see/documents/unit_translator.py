@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seq2see.documents.alignment_links import (
-    CopiedSpan,
-    WeightedRangeLink,
-    align_diagonally,
-    convert_to_weighted_links,
-    reweight_alignment_links,
-)
 from seq2see.documents.markup import IndexRange, TextUnit
 from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
-from seq2see.documents.placeholder_removal_and_insertion import (
+from seq2see.documents.placeholders import (
     LineWithProtectedRanges,
     ProtectedTranslation,
     find_placeholders,
     find_sentences,
 )
 from seq2see.documents.protected_translation import translate_preserving_placeholders
+from seq2see.documents.word_alignment import (
+    CopiedSpan,
+    WeightedRangeLink,
+    align_diagonally,
+    convert_to_weighted_links,
+    reweight_alignment_links,
+)
 from seq2see.text.languages import find_sentence_separator
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from seq2see.data.fables import ContrastivePair
+from seq2see.document_formats import DOCUMENT_EXTENSIONS
 from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.explained_model import ExplainedModel
@@ -47,7 +48,6 @@ from seq2see.serve.uploaded_file_translation import (
     check_file,
     find_text_by_language,
     join_unit_texts,
-    list_supported_extensions,
     make_translated_filename,
     parse_file,
     translate_uploaded_file,
@@ -415,7 +415,7 @@ class Service:
     @property
     def file_extensions(self) -> list[str]:
         """Extensions of the files that can be translated; empty if this is disabled."""
-        return list_supported_extensions() if self.config.files else []
+        return list(DOCUMENT_EXTENSIONS) if self.config.files else []
 
     def create_translator(
         self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False

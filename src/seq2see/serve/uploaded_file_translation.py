@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from seq2see.document_formats import DOCUMENT_EXTENSIONS, find_format_by_extension
 from seq2see.documents import (
     Document,
     DocumentLanguages,
     DocumentReport,
     TextUnit,
     TextUnitTranslator,
-    find_document_format,
+    parse_document,
     select_units,
-    supported_formats,
     translate_parsed_document,
 )
 from seq2see.errors import Seq2SeeError
@@ -48,9 +48,8 @@ _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 def parse_file(content: bytes, filename: str) -> Document:
     """Parse a file; raise BadRequest if that is not possible."""
-    parse = find_document_format(Path(filename)).load_parser()
     with _reporting_bad_requests():
-        return parse(content, filename)
+        return parse_document(content, filename)
 
 
 @contextmanager
@@ -126,15 +125,10 @@ def check_file(content: bytes, filename: str, max_bytes: int) -> None:
         UnsupportedFileFormat: The extension is not supported.
         BadRequest: The file is a damaged archive, or has more than `max_bytes` uncompressed bytes.
     """
-    if Path(filename).suffix.lower() not in list_supported_extensions():
-        extensions = ", ".join(list_supported_extensions())
+    if find_format_by_extension(Path(filename)) is None:
+        extensions = ", ".join(DOCUMENT_EXTENSIONS)
         raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
     check_archive_size(content, max_bytes)
-
-
-def list_supported_extensions() -> list[str]:
-    """Return the file name extensions of all supported formats."""
-    return [extension for each in supported_formats() for extension in each.extensions]
 
 
 def check_archive_size(content: bytes, max_bytes: int) -> None:

@@ -19,7 +19,7 @@ from docx.oxml.ns import qn
 from lxml import etree
 
 from seq2see.documents import DocumentReport, translate_document
-from seq2see.documents.po_translation import get_plural_forms_header
+from seq2see.documents.po import get_plural_forms_header
 from seq2see.errors import InputError
 from seq2see.translator import AlignmentLink, Translation
 
@@ -517,7 +517,7 @@ def test_zip_bombs_are_rejected_before_decompression(tmp_path: Path) -> None:
 
 
 def test_archive_is_rejected_by_total_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.documents.docx_translation.MAX_ARCHIVE_BYTES", 1_000_000)
+    monkeypatch.setattr("seq2see.documents.docx.MAX_ARCHIVE_BYTES", 1_000_000)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:  # not compressed, so no file exceeds the ratio
         for number in range(3):

@@ -7,7 +7,6 @@ import io
 import re
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 from seq2see.documents import (
     TextUnitTranslator,
-    find_document_format,
+    parse_document,
     select_units,
     translate_html,
     translate_parsed_document,
@@ -23,7 +22,7 @@ from seq2see.documents import (
 )
 from seq2see.documents.markup import IndexRange
 from seq2see.documents.markup_transfer import TokenRangeAllocator
-from seq2see.documents.placeholder_removal_and_insertion import find_placeholders
+from seq2see.documents.placeholders import find_placeholders
 from seq2see.errors import InputError
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation
@@ -75,7 +74,7 @@ def measure_seconds(work: Callable[[], object]) -> float:
 
 def translate(name: str, content: bytes) -> bytes:
     """Translate the content of a file of a format."""
-    document = find_document_format(Path("x"), name).load_parser()(content, "x")
+    document = parse_document(content, f"x.{name}")
     translator = TextUnitTranslator(COPY)  # type: ignore[arg-type]
     selected = select_units(document, translator.languages)
     return translate_parsed_document(selected, translator).content

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from seq2see.document_formats import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS
 from seq2see.documents import (
     UnitIssue,
-    supported_formats,
     translate_document,
     translate_html,
     translate_protected,
@@ -453,10 +454,18 @@ def test_interrupt_leaves_no_files(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_supported_formats_have_parse_functions() -> None:
-    names = [one.name for one in supported_formats()]
+def test_formats_are_registered_with_a_parse_function() -> None:
+    names = [one.name for one in DOCUMENT_FORMATS]
     assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
-    assert all(callable(one.load_parser()) for one in supported_formats())
+    modules = [import_module(f"seq2see.documents.{one.module}") for one in DOCUMENT_FORMATS]
+    assert all(callable(module.parse) for module in modules)
+
+
+def test_documentation_lists_each_format() -> None:
+    table = Path("docs/documents.md").read_text()
+    rows = {line.split("|")[2].strip() for line in table.splitlines() if line.startswith("| ")}
+    listed = {extension for row in rows for extension in re.findall(r"`(\.\w+)`", row)}
+    assert listed == set(DOCUMENT_EXTENSIONS)
 
 
 def test_format_name_overrides_extension(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from seq2see.documents.markup import (
     has_letter,
 )
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
-from seq2see.documents.plain_text_translation import DecodedText
+from seq2see.documents.plain_text import DecodedText
 from seq2see.text.languages import is_same_language
 
 

@@ -6,11 +6,6 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import (
-    InlineClassification,
-    convert_element_to_nodes,
-    write_markup_nodes_into_element,
-)
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.parsed_document import (
     BilingualDocument,
@@ -18,12 +13,15 @@ from seq2see.documents.parsed_document import (
     ParsedDocument,
     UnitTranslation,
 )
-from seq2see.documents.xml_parsing_and_editing import (
+from seq2see.documents.xml_editing import (
+    InlineClassification,
+    convert_element_to_nodes,
     has_text,
     insert_element_after,
     parse_xml,
     serialize_xml,
     tag_in_same_namespace,
+    write_markup_nodes_into_element,
 )
 from seq2see.errors import InputError
 from seq2see.text.tmx import XML_LANGUAGE, classify_inline_element, find_variant

@@ -8,11 +8,6 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from seq2see.documents.inline_xml import (
-    InlineClassification,
-    convert_element_to_nodes,
-    write_markup_nodes_into_element,
-)
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.parsed_document import (
     BilingualDocument,
@@ -20,13 +15,16 @@ from seq2see.documents.parsed_document import (
     ParsedDocument,
     UnitTranslation,
 )
-from seq2see.documents.xml_parsing_and_editing import (
+from seq2see.documents.xml_editing import (
+    InlineClassification,
+    convert_element_to_nodes,
     has_text,
     insert_element_after,
     local_name,
     parse_xml,
     serialize_xml,
     tag_in_same_namespace,
+    write_markup_nodes_into_element,
 )
 from seq2see.errors import InputError
 from seq2see.text.languages import is_same_language

@@ -17,7 +17,7 @@ from seq2see.documents.parsed_document import (
     ParsedDocument,
     UnitTranslation,
 )
-from seq2see.documents.plain_text_translation import DecodedText
+from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 from seq2see.text.languages import normalize_language_code, primary_language
 

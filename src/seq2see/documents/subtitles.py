@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
-from seq2see.documents.plain_text_translation import DecodedText
+from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
