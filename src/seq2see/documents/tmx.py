@@ -77,14 +77,19 @@ def _get_segment(variant: etree._Element) -> etree._Element:
 
 
 def _get_target(unit: etree._Element, source: etree._Element, language: str) -> etree._Element:
-    """Return the variant in the target language, which is created if it is missing."""
+    """Return the variant in the target language, which is created if it is missing.
+
+    It is marked as machine translation, also if it contained a translation by a person.
+    """
     target = find_variant(unit, language)
-    if target is not None:
-        return target
-    new = etree.Element(source.tag, {XML_LANGUAGE: language, "creationid": CREATION_ID})
-    etree.SubElement(new, tag_in_same_namespace(source, "seg"))
-    insert_element_after(source, new)
-    return new
+    if target is None:
+        target = etree.Element(source.tag, {XML_LANGUAGE: language})
+        etree.SubElement(target, tag_in_same_namespace(source, "seg"))
+        insert_element_after(source, target)
+    for name in ("creationdate", "changeid", "changedate"):
+        target.attrib.pop(name, "")
+    target.set("creationid", CREATION_ID)
+    return target
 
 
 def _classify(element: etree._Element) -> InlineClassification:

@@ -273,6 +273,12 @@ def test_tmx_units_get_target_variant(tmp_path: Path) -> None:
     assert overwritten.decode().count("<tuv") == text.count("<tuv")
 
 
+def test_overwritten_tmx_variant_is_marked_as_machine_translation(tmp_path: Path) -> None:
+    content = TMX.replace('"fr-CA"', '"fr-CA" creationid="ann" changeid="bob" creationdate="x"')
+    written, _ = translate(content, ".tmx", tmp_path, overwrite=True)
+    assert '<tuv xml:lang="fr-CA" creationid="seq2see"><seg>ONE</seg>' in written.decode()
+
+
 def test_tmx_in_utf16_and_without_source_language(tmp_path: Path) -> None:
     utf16 = TMX.replace("UTF-8", "UTF-16").encode("utf-16")
     written, _ = translate(utf16, ".tmx", tmp_path)
