@@ -201,14 +201,17 @@ class _HtmlParser:
             return
         first, last = pending[0][1].html, pending[-1][1].html
         nodes = [node for node, _ in pending]
+        line = self._line - sum(html.html.count("\n") for _, html in pending)
         if isinstance(nodes[0], str):
             nodes[0] = nodes[0].lstrip(_SPACE_CHARACTERS)
-            self.parts.append(_RawHtml(first[: len(first) - len(first.lstrip(_SPACE_CHARACTERS))]))
+            space = first[: len(first) - len(first.lstrip(_SPACE_CHARACTERS))]
+            self.parts.append(_RawHtml(space))
+            line += space.count("\n")
         self.parts.append(len(self.units))
         if isinstance(nodes[-1], str):
             nodes[-1] = nodes[-1].rstrip(_SPACE_CHARACTERS)
             self.parts.append(_RawHtml(last[len(last.rstrip(_SPACE_CHARACTERS)) :]))
-        self.units.append(TextUnit.from_nodes(nodes, f"line {self._line}"))
+        self.units.append(TextUnit.from_nodes(nodes, f"line {line}"))
 
     def _is_untranslated(self, token: HtmlToken) -> bool:
         attributes = _get_attributes(token)

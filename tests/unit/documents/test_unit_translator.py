@@ -353,6 +353,14 @@ def test_failed_sentence_is_copied_and_reported(tmp_path: Path) -> None:
     assert report.errors == [UnitIssue("line 1", "cannot be read")]
 
 
+def test_html_units_report_the_line_where_they_start(tmp_path: Path) -> None:
+    page = "<p>\n one\n <b>POISON</b>\n two</p>\n<p\n id=x>POISON\n</p><img\nalt=POISON>"
+    (tmp_path / "a.html").write_text(page)
+    report = translate_document(WordTranslator(), tmp_path / "a.html", tmp_path / "b.html")
+    lines = [issue.location for issue in report.errors]
+    assert lines == ["line 2", "line 6", "line 7, attribute alt"]
+
+
 def test_report_lists_flags_and_unmet_constraints(tmp_path: Path) -> None:
     fake = WordTranslator()
     fake.translate_line = lambda line: Translation(
