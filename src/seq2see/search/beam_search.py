@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ from seq2see.search.hypotheses import (
 from seq2see.search.incremental_decoder import IncrementalDecoder
 from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
-    build_required_phrase_processor,
+    build_beam_allocation,
 )
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import (
@@ -110,9 +109,8 @@ class BeamSearch:
         self.source_lengths_S = torch.tensor(
             [len(each.source_ids) for each in inputs], device=device
         )
-        allocation = _build_allocation(inputs, self.max_lengths_S, config, eos)
+        allocation = build_beam_allocation(inputs, self.max_lengths_S, config, eos)
         self.selector = _build_selector(inputs, config, allocation)
-        self.stopping_criterion = _build_stopping_criterion(config)
         self.processors = tuple(
             _build_processors(inputs, config, eos, allocation, processors, device)
         )
@@ -140,10 +138,16 @@ class BeamSearch:
         )
         scores_BC = self.score_candidates(beam, candidates)
         rows_B = beam.input_index_B * self.config.searches_per_input + beam.search_index_B
-        self.store_finished(rows_B, beam, candidates, update.finished_BC, scores_BC)
-        state = StoppingState(update.beam_scores_BK, beam.max_lengths_B, self.finished, rows_B)
-        should_stop_B1 = self.stopping_criterion.should_stop(state)[:, None]
-        beam_scores_BK = update.beam_scores_BK.masked_fill(should_stop_B1, -torch.inf)
+        alpha = self.config.length_penalty
+        new = build_finished_hypotheses(
+            beam, candidates, update.finished_BC, scores_BC, alpha, self.eos
+        )
+        if new is not None:
+            self.finished.add(new._replace(rows_N=rows_B[new.rows_N]))
+        should_stop_B = should_stop(
+            self.config, update.beam_scores_BK, beam.max_lengths_B, self.finished, rows_B
+        )
+        beam_scores_BK = update.beam_scores_BK.masked_fill(should_stop_B[:, None], -torch.inf)
         active_rows_B = find_active_rows(beam_scores_BK)
         if self.observer:
             is_alive_BK = beam_scores_BK > -torch.inf
@@ -179,20 +183,6 @@ class BeamSearch:
             raise InputError("the decoder must return attention weights for a coverage penalty")
         penalty_BK = compute_coverage_penalty(beam.attention_BKES, beam.source_lengths_B, beta)
         return scores_BC - penalty_BK.gather(1, candidates.parents_BC)
-
-    def store_finished(
-        self,
-        rows_B: Tensor,
-        beam: Beam,
-        candidates: Candidates,
-        finished_BC: Tensor,
-        scores_BC: Tensor,
-    ) -> None:
-        """Store the candidates that finish in this step."""
-        alpha = self.config.length_penalty
-        new = build_finished_hypotheses(beam, candidates, finished_BC, scores_BC, alpha, self.eos)
-        if new is not None:
-            self.finished.add(new._replace(rows_N=rows_B[new.rows_N]))
 
     def collect_results(self) -> list[list[Hypothesis]]:
         """Return the finished hypotheses of each input."""
@@ -252,14 +242,6 @@ def select_rows_and_reorder_decoder(
     return beam
 
 
-def _build_stopping_criterion(config: SearchConfig) -> StoppingCriterion:
-    if config.stop_rule != "beam_full":
-        return ExactStopping(config.length_penalty)
-    if config.length_penalty or config.coverage_penalty:
-        return BeamFullStopping(config.beams_per_search)
-    return BestFinishedStopping(config.n_best_per_search)
-
-
 def _build_selector(
     inputs: Sequence[SentenceSearchInput],
     config: SearchConfig,
@@ -273,23 +255,6 @@ def _build_selector(
     if num_groups > 1:
         return DiverseBeamSelector(beam_size, num_groups, config.diversity_penalty, len(inputs))
     return TopKSelector(beam_size)
-
-
-def _build_allocation(
-    inputs: Sequence[SentenceSearchInput], max_lengths_S: Tensor, config: SearchConfig, eos: int
-) -> DynamicBeamAllocation | None:
-    """Return the beam allocation if any input has required phrases.
-
-    Raises `InputError` if the search is not a beam search.
-    """
-    if not any(each.required for each in inputs):
-        return None
-    if config.searches_per_input > 1 or config.sampling:
-        raise InputError(
-            "`required` must be left out with sampling or beam groups: "
-            "only beam search guarantees it"
-        )
-    return build_required_phrase_processor(inputs, max_lengths_S, config.beams_per_search, eos)
 
 
 def _build_processors(
@@ -360,59 +325,27 @@ def separate_finished_and_surviving(
     return FinishedAndSurviving(finished_BC, indices_BK, scores_BC.gather(1, indices_BK))
 
 
-@dataclass(frozen=True, slots=True)
-class StoppingState:
-    """The live and finished hypotheses of each row after a step."""
+def should_stop(
+    config: SearchConfig,
+    beam_scores_BK: Tensor,
+    max_lengths_B: Tensor,
+    finished: FinishedHypotheses,
+    rows_B: Tensor,
+) -> Tensor:
+    """Return whether the search of each row ends after a step, [B].
 
-    beam_scores_BK: Tensor
-    max_lengths_B: Tensor
-    finished: FinishedHypotheses
-    finished_rows_B: Tensor
-    """The row of `finished` for each row of the beam."""
-
-
-class StoppingCriterion(Protocol):
-    """Decides when the search of a row ends."""
-
-    def should_stop(self, state: StoppingState) -> Tensor:
-        """Return whether each row should stop, [B]."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExactStopping:
-    """Stops when no live hypothesis can enter the n-best list."""
-
-    alpha: float
-
-    def should_stop(self, state: StoppingState) -> Tensor:
-        """Compare the upper bound of the live hypotheses with the n-th best; a tie stops."""
-        bounds_B = score_upper_bound(state.beam_scores_BK, state.max_lengths_B, self.alpha)
-        return bounds_B <= state.finished.n_best_threshold_R[state.finished_rows_B]
-
-
-@dataclass(frozen=True, slots=True)
-class BeamFullStopping:
-    """Stops when `beam_size` hypotheses have finished, as CTranslate2 does."""
-
-    beam_size: int
-
-    def should_stop(self, state: StoppingState) -> Tensor:
-        """Compare the number of finished hypotheses with the beam size."""
-        return state.finished.counts_R[state.finished_rows_B] >= self.beam_size
-
-
-@dataclass(frozen=True, slots=True)
-class BestFinishedStopping:
-    """Stops when the most likely candidate has finished and there are `n_best` finished hypotheses,
-    as CTranslate2 does without penalties."""
-
-    n_best: int
-
-    def should_stop(self, state: StoppingState) -> Tensor:
-        """Check both conditions."""
-        finished = state.finished
-        is_done_R = finished.best_finished_R & (finished.counts_R >= self.n_best)
-        return is_done_R[state.finished_rows_B]
+    `rows_B` is the row of `finished` for each row of the beam. The rule `exact` stops when no live
+    hypothesis can enter the n-best list; a tie stops. `beam_full` stops as CTranslate2 does: when
+    `beam_size` hypotheses have finished, or, without penalties, when the most likely candidate has
+    finished and there are `n_best` finished hypotheses.
+    """
+    if config.stop_rule != "beam_full":
+        bounds_B = score_upper_bound(beam_scores_BK, max_lengths_B, config.length_penalty)
+        return bounds_B <= finished.n_best_threshold_R[rows_B]
+    counts_B = finished.counts_R[rows_B]
+    if config.length_penalty or config.coverage_penalty:
+        return counts_B >= config.beams_per_search
+    return finished.best_finished_R[rows_B] & (counts_B >= config.n_best_per_search)
 
 
 def compute_candidate_statuses_and_beams(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -93,19 +93,9 @@ class Beam:
 
     def select_rows(self, rows_B: Tensor) -> Beam:
         """Return the beam of these rows only."""
-        attention = self.attention_BKES
-        return Beam(
-            input_index_B=self.input_index_B[rows_B],
-            search_index_B=self.search_index_B[rows_B],
-            max_lengths_B=self.max_lengths_B[rows_B],
-            source_lengths_B=self.source_lengths_B[rows_B],
-            has_finished_B=self.has_finished_B[rows_B],
-            tokens_BKT=self.tokens_BKT[rows_B],
-            log_probs_BK=self.log_probs_BK[rows_B],
-            beam_scores_BK=self.beam_scores_BK[rows_B],
-            token_log_probs_BKE=self.token_log_probs_BKE[rows_B],
-            attention_BKES=None if attention is None else attention[rows_B],
-        )
+        tensors = (getattr(self, field.name) for field in fields(self))
+        selected: list[Any] = [x_B if x_B is None else x_B[rows_B] for x_B in tensors]
+        return Beam(*selected)
 
     def advance(self, chosen: Candidates, beam_scores_BK: Tensor, has_finished_B: Tensor) -> Beam:
         """Return the beam of the next step, whose hypotheses are the chosen candidates."""
@@ -113,19 +103,15 @@ class Beam:
         attention = self.attention_BKES
         if attention is not None:
             attention = gather_parent_histories(attention, parents_BK)
-        token_log_probs_BKE = _append(
-            self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
-        )
-        return Beam(
-            input_index_B=self.input_index_B,
-            search_index_B=self.search_index_B,
-            max_lengths_B=self.max_lengths_B,
-            source_lengths_B=self.source_lengths_B,
+        return replace(
+            self,
             has_finished_B=has_finished_B,
             tokens_BKT=_append(self.tokens_BKT, parents_BK, chosen.tokens_BC),
             log_probs_BK=chosen.log_probs_BC,
             beam_scores_BK=beam_scores_BK,
-            token_log_probs_BKE=token_log_probs_BKE,
+            token_log_probs_BKE=_append(
+                self.token_log_probs_BKE, parents_BK, chosen.model_log_probs_BC
+            ),
             attention_BKES=attention,
         )
 
@@ -161,13 +147,8 @@ class Candidates:
 
     def take(self, indices_BC: Tensor) -> Candidates:
         """Return the candidates at these indices, in their order."""
-        return Candidates(
-            self.parents_BC.gather(1, indices_BC),
-            self.tokens_BC.gather(1, indices_BC),
-            self.model_log_probs_BC.gather(1, indices_BC),
-            self.log_probs_BC.gather(1, indices_BC),
-            self.beam_scores_BC.gather(1, indices_BC),
-        )
+        tensors = (getattr(self, field.name) for field in fields(self))
+        return Candidates(*(each.gather(1, indices_BC) for each in tensors))
 
 
 def gather_parent_histories(history: Tensor, parents_BC: Tensor) -> Tensor:
@@ -238,11 +219,6 @@ class Hypothesis:
         """The tokens without the end symbol."""
         return self.tokens[:-1] if self.is_finished else self.tokens
 
-    @property
-    def alignment(self) -> tuple[int, ...] | None:
-        """The source token with the highest attention weight for each token."""
-        return None if self.attention_ES is None else tuple(self.attention_ES.argmax(1).tolist())
-
 
 class NewlyFinishedHypotheses(NamedTuple):
     """The hypotheses that finish in one step, those of a row by their rank."""
@@ -296,42 +272,29 @@ def build_finished_hypotheses(
     if not len(rows_N):
         return None
     parents_N = candidates.parents_BC[rows_N, ranks_N]
-    tokens_NE, token_log_probs_NE = _histories(beam, candidates, rows_N, ranks_N)
+    tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
+    tokens_NE = torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1)
+    log_probs_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
+    token_log_probs_NE = torch.cat(
+        (beam.token_log_probs_BKE[rows_N, parents_N], log_probs_N1), dim=1
+    )
     scores_N = scores_BC[rows_N, ranks_N]
     sums_N = candidates.log_probs_BC[rows_N, ranks_N]
     penalties_N = normalize_by_length(sums_N, tokens_NE.size(1), alpha) - scores_N
     # More exact than the sum of the search, which is rounded at each step.
     log_probs_N = token_log_probs_NE.double().sum(1)
     columns = (tokens_NE, scores_N, log_probs_N, penalties_N, token_log_probs_NE)
-    attention = _attention(beam, rows_N, parents_N)
     hypotheses = [
-        Hypothesis(
-            tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(token_log_probs), w_ES
-        )
-        for tokens, score, log_prob, penalty, token_log_probs, w_ES in zip(
-            *(column.tolist() for column in columns), attention, strict=True
+        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs))
+        for tokens, score, log_prob, penalty, log_probs in zip(
+            *(column.tolist() for column in columns), strict=True
         )
     ]
+    if beam.attention_BKES is not None:
+        lengths = beam.source_lengths_B[rows_N].tolist()
+        weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
+        hypotheses = [
+            replace(hypothesis, attention_ES=w_ES[:, :length])
+            for hypothesis, w_ES, length in zip(hypotheses, weights_NES, lengths, strict=True)
+        ]
     return NewlyFinishedHypotheses(rows_N, ranks_N, hypotheses)
-
-
-def _histories(
-    beam: Beam, candidates: Candidates, rows_N: Tensor, ranks_N: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return all output tokens of some candidates, and the log-probability of each token."""
-    parents_N = candidates.parents_BC[rows_N, ranks_N]
-    tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
-    log_probs_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
-    return (
-        torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1),
-        torch.cat((beam.token_log_probs_BKE[rows_N, parents_N], log_probs_N1), dim=1),
-    )
-
-
-def _attention(beam: Beam, rows_N: Tensor, parents_N: Tensor) -> Sequence[Tensor | None]:
-    """Return the attention weights of some hypotheses, without the padding of their sources."""
-    if beam.attention_BKES is None:
-        return [None] * len(rows_N)
-    lengths = beam.source_lengths_B[rows_N].tolist()
-    weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
-    return [w_ES[:, :length] for w_ES, length in zip(weights_NES, lengths, strict=True)]

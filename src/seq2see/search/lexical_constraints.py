@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from seq2see.errors import InputError
 from seq2see.search.candidate_selection import stable_topk
-from seq2see.search.config import Phrase, SentenceSearchInput
+from seq2see.search.config import Phrase, SearchConfig, SentenceSearchInput
 from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
 
@@ -113,18 +114,29 @@ def contains_phrase(tokens: Sequence[int], phrase: Phrase) -> bool:
     return any(tuple(tokens[i : i + len(phrase)]) == phrase for i in starts)
 
 
-def build_required_phrase_processor(
-    inputs: Sequence[SentenceSearchInput], max_lengths_S: Tensor, beam_size: int, eos: int
+def build_beam_allocation(
+    inputs: Sequence[SentenceSearchInput], max_lengths_S: Tensor, config: SearchConfig, eos: int
 ) -> DynamicBeamAllocation | None:
-    """Return the allocation for these inputs, or None if no required phrase is feasible."""
-    max_lengths = max_lengths_S.tolist()
+    """Return the allocation for these inputs, or None if no required phrase is feasible.
+
+    Raises `InputError` if phrases are required and the search is not a beam search.
+    """
+    if not any(each.required for each in inputs):
+        return None
+    if config.searches_per_input > 1 or config.sampling:
+        raise InputError(
+            "`required` must be left out with sampling or beam groups: "
+            "only beam search guarantees it"
+        )
     phrases = [
         select_feasible_phrases(search_input, max_length)
-        for search_input, max_length in zip(inputs, max_lengths, strict=True)
+        for search_input, max_length in zip(inputs, max_lengths_S.tolist(), strict=True)
     ]
     if not any(phrases):
         return None
-    return DynamicBeamAllocation(pad_phrases(phrases, max_lengths_S.device), beam_size, eos)
+    return DynamicBeamAllocation(
+        pad_phrases(phrases, max_lengths_S.device), config.beams_per_search, eos
+    )
 
 
 def measure_constraint_progress(emitted_BKE: Tensor, phrases_BPL: Tensor) -> ConstraintProgress:

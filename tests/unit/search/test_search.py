@@ -25,13 +25,10 @@ from seq2see.search import (
     search,
 )
 from seq2see.search.beam_search import (
-    BeamFullStopping,
-    BestFinishedStopping,
-    ExactStopping,
-    StoppingState,
     compute_candidate_statuses_and_beams,
     find_active_rows,
     separate_finished_and_surviving,
+    should_stop,
 )
 from seq2see.search.candidate_selection import (
     BLOCK_SIZE,
@@ -329,13 +326,19 @@ def test_stopping_criteria() -> None:
     finished = FinishedHypotheses(num_rows=3, n_best=1, device=CPU)
     finished.add(newly_finished((0, 0, make_hypothesis(-0.5)), (1, 1, make_hypothesis(-0.4))))
     scores = torch.tensor([[-5.0, -5.1], [-4.1, -9.0], [-1.0, NO]])
-    state = StoppingState(scores, torch.tensor([10, 10, 10]), finished, torch.arange(3))
+
+    def stops(**settings: Any) -> list[bool]:
+        lengths = torch.tensor([10, 10, 10])
+        return should_stop(
+            SearchConfig(**settings), scores, lengths, finished, torch.arange(3)
+        ).tolist()
+
     # -5.0/10 can only equal -0.5; -4.1/10 is below -0.4; the last row has no finished hypothesis.
-    assert ExactStopping(alpha=1.0).should_stop(state).tolist() == [True, True, False]
-    assert ExactStopping(alpha=1.2).should_stop(state).tolist() == [False, False, False]
-    assert BeamFullStopping(beam_size=1).should_stop(state).tolist() == [True, True, False]
-    assert BeamFullStopping(beam_size=2).should_stop(state).tolist() == [False, False, False]
-    assert BestFinishedStopping(n_best=1).should_stop(state).tolist() == [True, False, False]
+    assert stops(length_penalty=1.0) == [True, True, False]
+    assert stops(length_penalty=1.2) == [False, False, False]
+    assert stops(stop_rule="beam_full", beam_size=1) == [True, True, False]
+    assert stops(stop_rule="beam_full", beam_size=2) == [False, False, False]
+    assert stops(stop_rule="beam_full", length_penalty=0.0) == [True, False, False]
 
 
 def test_length_normalization_and_upper_bound_by_hand() -> None:
@@ -642,9 +645,3 @@ def test_length_limits_depend_on_source_length() -> None:
     assert [length.min_target_length(n) for n in (0, 1, 9, 99)] == [0, 0, 4, 20]
     assert [length.max_target_length(n) for n in (0, 1, 9, 99)] == [2, 3, 15, 20]
     assert SentenceSearchInput([2], prefix=(2,) * 7).max_target_length(length) == 8
-
-
-def test_alignment_is_argmax_of_attention() -> None:
-    attention = torch.tensor([[0.1, 0.9], [0.8, 0.2]])
-    assert Hypothesis((2, EOS), True, 0.0, 0.0, 0.0, (0.0, 0.0), attention).alignment == (1, 0)
-    assert make_hypothesis(0.0, 2).alignment is None
