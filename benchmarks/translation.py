@@ -181,7 +181,7 @@ def main() -> None:
     reference = list(read_lines(str(target)))[: args.lines] if target else None
     with tempfile.TemporaryDirectory() as directory:
         model_directory = Path(directory, "model")
-        bundle = interop.load_marian_as_bundle(args.marian, tuple(args.languages))
+        bundle = interop.import_model(args.marian, tuple(args.languages))
         bundle.save(model_directory)
         tokenizer = bundle.tokenizers.target
         Path(model_directory, "probes.txt").write_text("\n".join(lines[-PROBES:]))  # to check int8

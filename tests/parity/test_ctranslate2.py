@@ -23,7 +23,7 @@ from seq2see.engines.batching import collect_in_order
 from seq2see.engines.ctranslate2_engine import QUEUED_BATCHES_PER_THREAD, CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
-from seq2see.interop import load_marian_as_bundle
+from seq2see.interop import import_model
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, TokenizerConfig, TokenizerPair
@@ -440,7 +440,7 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 )
 def test_multi30k_translations_match_torch(beam: int, count: int, tmp_path: Path) -> None:
     """At least 99.5 % of the texts are equal, and scores differ by at most 1e-3."""
-    load_marian_as_bundle(MODEL, ("en", "de")).save(tmp_path)
+    import_model(MODEL, ("en", "de")).save(tmp_path)
     with gzip.open(TEST, "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()[:count]
     engines = (seq2see.load(tmp_path, name) for name in ("torch", "ctranslate2"))

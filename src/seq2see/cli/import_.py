@@ -39,7 +39,7 @@ def import_(
     from seq2see.data.corpus_splitting_and_writing import check_not_existing
 
     check_not_existing([output])
-    bundle = interop.load_marian_as_bundle(directory, parse_languages(languages))
+    bundle = interop.import_model(directory, parse_languages(languages))
     bundle.save(output)
     source, target = bundle.languages
     typer.echo(f"{output}: {source} → {target}", err=True)

@@ -29,33 +29,21 @@ _ACTIVATIONS = {
     "silu": "silu",
 }
 """Names of activation functions in Hugging Face and in `ModelConfig`."""
+_SETTING_NAMES = {
+    **{name: name for name in ("vocab_size", "d_model", "encoder_layers", "decoder_layers")},
+    "pad_id": "pad_token_id",
+    "heads": "encoder_attention_heads",
+    "d_ff": "encoder_ffn_dim",
+}
+"""Names of settings in `ModelConfig`, and in `config.json` of MarianMT."""
 _OUTPUT_BIAS = "final_logits_bias"
 _MODEL_NAME = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 
-def load_marian_as_bundle(
-    directory: Path | str, languages: tuple[str, str] | None = None
+def convert_marian(
+    directory: Path, settings: Mapping[str, Any], languages: tuple[str, str] | None
 ) -> Bundle:
-    """Read a MarianMT model in Hugging Face format.
-
-    Args:
-        directory: Directory with `config.json`, the weights and the SentencePiece files.
-        languages: Source and target language. Default: read from the configuration or the name.
-
-    Raises InputError if the model cannot be read or is not supported.
-    """
-    directory = Path(directory)
-    if not directory.is_dir():
-        what = "is a file" if directory.exists() else "does not exist"
-        raise InputError(f"`{directory}` {what}: give the directory of a MarianMT model")
-    settings = _read_json(directory / "config.json")
-    if "checksums" in settings:
-        raise InputError(f"`{directory}` is a model of seq2see already: there is nothing to import")
-    if settings.get("model_type") != "marian":
-        raise InputError(
-            f"`{directory}` must contain a MarianMT model, but its config.json has "
-            f"model_type {settings.get('model_type')!r}"
-        )
+    """Return a MarianMT model; see `import_model`. `settings` are those of its `config.json`."""
     marian_weights = _read_weights(directory)
     config = _convert_config(directory, settings, marian_weights)
     return Bundle(
@@ -86,14 +74,8 @@ def _convert_config(
     target = settings.get("decoder_vocab_size") or settings["vocab_size"]
     tied = settings.get("tie_word_embeddings", True)
     return ModelConfig(
-        vocab_size=settings["vocab_size"],
+        **{ours: settings[theirs] for ours, theirs in _SETTING_NAMES.items()},
         target_vocab_size=None if shared else target,
-        pad_id=settings["pad_token_id"],
-        d_model=settings["d_model"],
-        heads=settings["encoder_attention_heads"],
-        d_ff=settings["encoder_ffn_dim"],
-        encoder_layers=settings["encoder_layers"],
-        decoder_layers=settings["decoder_layers"],
         activation=_ACTIVATIONS[settings["activation_function"]],  # type: ignore[arg-type]
         positions={"layout": "halves"},  # type: ignore[arg-type]
         norm={"eps": 1e-5},  # type: ignore[arg-type]
@@ -113,9 +95,8 @@ def _convert_config(
 
 
 _REQUIRED_SETTINGS = (
-    *("vocab_size", "d_model", "encoder_layers", "decoder_layers", "activation_function"),
-    *("encoder_attention_heads", "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim"),
-    *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
+    *(*_SETTING_NAMES.values(), "activation_function", "decoder_attention_heads"),
+    *("decoder_ffn_dim", "eos_token_id", "decoder_start_token_id"),
 )
 
 
@@ -229,7 +210,7 @@ def _read_tokenizers(directory: Path) -> TokenizerPair:
             path = directory / "target_vocab.json"
         model = Tokenizer.load(directory / f"{side}.spm").serialized_model
         tokenizers.append(
-            Tokenizer(replace_vocabulary(model, _read_json(path), is_target=is_target))
+            Tokenizer(replace_vocabulary(model, read_json_object(path), is_target=is_target))
         )
     return TokenizerPair(*tokenizers)
 
@@ -237,7 +218,7 @@ def _read_tokenizers(directory: Path) -> TokenizerPair:
 def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return the languages in the tokenizer's configuration or in the name of the model."""
     path = directory / "tokenizer_config.json"
-    tokenizer_config = _read_json(path) if path.exists() else {}
+    tokenizer_config = read_json_object(path) if path.exists() else {}
     if tokenizer_config.get("source_lang") and tokenizer_config.get("target_lang"):
         return tokenizer_config["source_lang"], tokenizer_config["target_lang"]
     for name in (str(settings.get("_name_or_path", "")), directory.resolve().name):
@@ -248,7 +229,8 @@ def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, 
     )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file. Raises `InputError` if it is not an object."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

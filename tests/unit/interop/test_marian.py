@@ -73,7 +73,7 @@ def test_translations_equal_those_of_transformers(
         warnings.simplefilter("ignore")  # it recommends to install another package
         marian_tokenizer = MarianTokenizer.from_pretrained(opus)
     model = MarianMTModel.from_pretrained(opus).eval()
-    bundle = interop.load_marian_as_bundle(opus)
+    bundle = interop.import_model(opus)
     assert bundle.languages == ("en", "fr")
     bundle.save(tmp_path)
     length = {"max_ratio": 0.0, "max_extra": 12}
@@ -96,13 +96,13 @@ def test_translations_equal_those_of_transformers(
 
 
 def test_zero_output_bias_is_not_imported(opus: Path, tmp_path: Path) -> None:
-    assert "output.bias_V" in interop.load_marian_as_bundle(opus).weights
+    assert "output.bias_V" in interop.import_model(opus).weights
     model = MarianMTModel.from_pretrained(opus)
     torch.nn.init.zeros_(model.final_logits_bias)
     directory = tmp_path / opus.name
     shutil.copytree(opus, directory)
     model.save_pretrained(directory)
-    bundle = interop.load_marian_as_bundle(directory)
+    bundle = interop.import_model(directory)
     assert not bundle.config.embeddings.output_bias
     assert "output.bias_V" not in bundle.weights
 
@@ -122,7 +122,7 @@ def test_replaced_vocabulary_keeps_segmentation(tokenizers) -> None:
 
 
 def test_language_tags_are_encoded_as_one_piece(opus: Path) -> None:
-    source = interop.load_marian_as_bundle(opus).tokenizers.source
+    source = interop.import_model(opus).tokenizers.source
     ids = json.loads((opus / "vocab.json").read_text("utf-8"))
     assert source.pieces == tuple(sorted(ids, key=ids.__getitem__))
     assert ids[">>fra<<"] in source.encode(">>fra<< The cat.")
@@ -134,11 +134,11 @@ def test_pickled_weights_are_read_without_running_code(opus: Path, tmp_path: Pat
     weights = interop.marian._read_weights(directory)
     (directory / "model.safetensors").unlink()
     torch.save(weights, directory / "pytorch_model.bin")
-    for name, weight in interop.load_marian_as_bundle(directory).weights.items():
-        assert torch.equal(weight, interop.load_marian_as_bundle(opus).weights[name])
+    for name, weight in interop.import_model(directory).weights.items():
+        assert torch.equal(weight, interop.import_model(opus).weights[name])
     torch.save({"x": MaliciousObject()}, directory / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"pytorch_model.bin` must contain only weights"):
-        interop.load_marian_as_bundle(directory)
+        interop.import_model(directory)
 
 
 class MaliciousObject:
@@ -149,7 +149,7 @@ class MaliciousObject:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"model_type": "bart"}, "must contain a MarianMT model"),
+        ({"model_type": "bart"}, "must contain a model of type marian"),
         ({"decoder_ffn_dim": 64}, "`decoder_ffn_dim` must be that of the encoder, 48"),
         ({"activation_function": "tanh"}, "`activation_function` must be one of relu"),
         ({"d_model": None}, "`d_model` must be given"),
@@ -162,14 +162,14 @@ def test_unsupported_model_is_rejected(change, problem: str, opus: Path, tmp_pat
     config = json.loads((directory / "config.json").read_text("utf-8"))
     (directory / "config.json").write_text(json.dumps({**config, **change}), "utf-8")
     with pytest.raises(InputError, match=problem):
-        interop.load_marian_as_bundle(directory)
+        interop.import_model(directory)
 
 
 def test_unknown_languages_must_be_given(opus: Path, tmp_path: Path) -> None:
     shutil.copytree(opus, tmp_path / "somewhere")
     with pytest.raises(InputError, match="does not name its languages"):
-        interop.load_marian_as_bundle(tmp_path / "somewhere")
-    assert interop.load_marian_as_bundle(tmp_path / "somewhere", ("en", "fr")).languages == (
+        interop.import_model(tmp_path / "somewhere")
+    assert interop.import_model(tmp_path / "somewhere", ("en", "fr")).languages == (
         "en",
         "fr",
     )
@@ -188,7 +188,7 @@ TEST = SHARED / "multi30k/test_2016_flickr.en.gz"
 def test_bleu_equals_that_of_the_model_card(
     beam_size: int, min_bleu: float, max_bleu: float, tmp_path: Path
 ) -> None:
-    interop.load_marian_as_bundle(MODEL, ("en", "de")).save(tmp_path)
+    interop.import_model(MODEL, ("en", "de")).save(tmp_path)
     files = [TEST.with_name(f"test_2016_flickr.{side}.gz") for side in ("en", "de")]
     lines, references = (gzip.decompress(f.read_bytes()).decode().splitlines() for f in files)
     texts = [t.text for t in seq2see.load(tmp_path).translate(lines, beam_size=beam_size)]
