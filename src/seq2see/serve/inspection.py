@@ -15,7 +15,12 @@ from torch import nn
 
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain.trace_format import encode_tensor, to_numpy
-from seq2see.model import Transformer, count_parameters
+from seq2see.model import (
+    POSITIONAL_ENCODINGS,
+    RelativePositions,
+    Transformer,
+    count_parameters,
+)
 from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.errors import NotFound
 from seq2see.serve.executor import Executor
@@ -71,6 +76,7 @@ def describe_position_vectors(model: ServedModel) -> dict[str, Any]:
     config = model.translator.bundle.config.positions
     return {
         "kind": config.kind,
+        "is_relative": issubclass(POSITIONAL_ENCODINGS[config.kind], RelativePositions),
         "layout": config.layout,
         "vectors": encode_tensor(to_numpy(positions(zeros_BTM)[0])),
     }

@@ -61,7 +61,7 @@ function buildVariants(size, model, own) {
 }
 
 // Returns which introduction describes a variant: that of the layout for sinusoids, else that of the kind of positions.
-const leadOf = (id, own) => (id !== "model" ? id.split(".")[0] : own.kind === "sinusoid" ? own.layout : own.kind);
+const leadOf = (id, own) => (id !== "model" ? id.split(".")[0] : own.kind === "sinusoid" ? own.layout : own.is_relative ? "relative" : own.kind);
 
 function draw(parts, state, model, own) {
   const size = parseInteger(state.size, own.vectors.shape[1], 2, 2048);
