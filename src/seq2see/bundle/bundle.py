@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
@@ -161,18 +162,21 @@ class Bundle:
             )
 
     def _write(self, directory: Path, weights: dict[str, Tensor]) -> None:
-        writers = _tokenizer_writers(self.tokenizers)
-        writers[files.WEIGHTS_FILE] = lambda path: save_file(weights, path)
+        writers: dict[str, files.FileWriter] = {
+            name: partial(Path.write_bytes, data=tokenizer.serialized_model)
+            for name, tokenizer in _tokenizers_by_file(self.tokenizers).items()
+        }
+        writers[files.WEIGHTS_FILE] = partial(save_file, weights)
         checksums = {
             name: files.write_temporary_and_checksum(directory, name, write)
             for name, write in writers.items()
         }
         manifest = Manifest(**self._manifest_fields(), checksums=checksums)
-        with atomic_write(directory / files.CONFIG_FILE) as partial:
-            partial.write_text(manifest.model_dump_json(indent=1) + "\n", "utf-8", newline="\n")
+        with atomic_write(directory / files.CONFIG_FILE) as path:
+            path.write_text(manifest.model_dump_json(indent=1) + "\n", "utf-8", newline="\n")
         files.rename_to_final_names(directory, checksums)
-        with atomic_write(directory / files.CARD_FILE) as partial:
-            partial.write_text(self.format_card(), "utf-8", newline="\n")
+        with atomic_write(directory / files.CARD_FILE) as path:
+            path.write_text(self.format_card(), "utf-8", newline="\n")
 
     def _manifest_fields(self) -> dict[str, Any]:
         return {
@@ -185,29 +189,21 @@ class Bundle:
 
 
 def _load_tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:
-    if files.JOINT_TOKENIZER_FILE in paths:
-        tokenizer = _load_tokenizer(paths[files.JOINT_TOKENIZER_FILE])
-        return TokenizerPair(tokenizer, tokenizer)
-    return TokenizerPair(
-        _load_tokenizer(paths[files.SOURCE_TOKENIZER_FILE]),
-        _load_tokenizer(paths[files.TARGET_TOKENIZER_FILE]),
-    )
+    tokenizers = {}
+    for name in [name for name in paths if name != files.WEIGHTS_FILE]:
+        with files.error_context(paths[name]):
+            tokenizers[name] = Tokenizer(paths[name].read_bytes())
+    joint = tokenizers.get(files.JOINT_TOKENIZER_FILE)
+    source = joint or tokenizers[files.SOURCE_TOKENIZER_FILE]
+    return TokenizerPair(source, joint or tokenizers[files.TARGET_TOKENIZER_FILE])
 
 
-def _load_tokenizer(path: Path) -> Tokenizer:
-    with files.error_context(path):
-        return Tokenizer(path.read_bytes())
-
-
-def _tokenizer_writers(tokenizers: TokenizerPair) -> dict[str, files.FileWriter]:
-    def write(tokenizer: Tokenizer) -> files.FileWriter:
-        return lambda path: path.write_bytes(tokenizer.serialized_model)
-
+def _tokenizers_by_file(tokenizers: TokenizerPair) -> dict[str, Tokenizer]:
     if tokenizers.is_joint:
-        return {files.JOINT_TOKENIZER_FILE: write(tokenizers.source)}
+        return {files.JOINT_TOKENIZER_FILE: tokenizers.source}
     return {
-        files.SOURCE_TOKENIZER_FILE: write(tokenizers.source),
-        files.TARGET_TOKENIZER_FILE: write(tokenizers.target),
+        files.SOURCE_TOKENIZER_FILE: tokenizers.source,
+        files.TARGET_TOKENIZER_FILE: tokenizers.target,
     }
 
 

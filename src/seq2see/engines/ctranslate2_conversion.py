@@ -248,8 +248,9 @@ def get_cached_conversion(bundle: Bundle) -> Path:
         except OSError as error:
             reasons.append(f"{cache} ({error.strerror or error})")
             continue
-        if cache == caches[0]:
-            _remove_others(cache, name)
+        for other in cache.iterdir() if cache == caches[0] else ():
+            if not other.name.startswith(name):
+                shutil.rmtree(other, ignore_errors=True)
         return path
     raise CacheNotWritableError(
         f"the converted model cannot be written to {' nor to '.join(reasons)}: "
@@ -262,12 +263,6 @@ def _is_directory(path: Path) -> bool:
         return path.is_dir()
     except OSError:  # for example in the home directory of another user
         return False
-
-
-def _remove_others(cache: Path, name: str) -> None:
-    for other in cache.iterdir():
-        if not other.name.startswith(name):
-            shutil.rmtree(other, ignore_errors=True)
 
 
 def _convert_atomically(bundle: Bundle, path: Path) -> Path:

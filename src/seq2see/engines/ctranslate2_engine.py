@@ -20,7 +20,6 @@ import platform
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -183,9 +182,14 @@ class CTranslate2Engine:
 
         self.special_tokens = bundle.special_tokens
         self.tokenizers = bundle.tokenizers
+        self._source_pieces = bundle.tokenizers.source.pieces
+        target_pieces = bundle.tokenizers.target.pieces
+        self._target_ids = {piece: i for i, piece in enumerate(target_pieces)}
+        suppressed = {bundle.special_tokens.decoder_start_id, bundle.config.pad_id}
+        suppressed -= {bundle.special_tokens.target_eos_id}
+        self._suppressed_pieces = frozenset(target_pieces[i] for i in suppressed)
         self.directory = directory
         self.precision = precision
-        self._pad_id = bundle.config.pad_id
         self._max_positions = (
             bundle.config.max_positions or ctranslate2_conversion.DEFAULT_MAX_POSITIONS
         )
@@ -277,7 +281,10 @@ class CTranslate2Engine:
         retries: deque[list[int]] = deque()
         running: deque[tuple[list[int], list[Any]]] = deque()
         while True:
-            while len(running) < self._max_queued_batches and (batch := _next(retries, batches)):
+            while len(running) < self._max_queued_batches:
+                batch = retries.popleft() if retries else next(batches, None)
+                if batch is None:
+                    break
                 running.append(start(batch))
             if not running:
                 return
@@ -352,23 +359,3 @@ class CTranslate2Engine:
     def _has_suppressed_token(self, hypotheses: Sequence[Sequence[str]]) -> bool:
         """Return whether a hypothesis contains a token that the torch engine never emits."""
         return not all(map(self._suppressed_pieces.isdisjoint, hypotheses))
-
-    @cached_property
-    def _suppressed_pieces(self) -> frozenset[str]:
-        """The start token and padding."""
-        ids = {self.special_tokens.decoder_start_id, self._pad_id}
-        ids -= {self.special_tokens.target_eos_id}
-        return frozenset(self.tokenizers.target.pieces[i] for i in ids)
-
-    @cached_property
-    def _source_pieces(self) -> tuple[str, ...]:
-        return self.tokenizers.source.pieces
-
-    @cached_property
-    def _target_ids(self) -> dict[str, int]:
-        return {piece: i for i, piece in enumerate(self.tokenizers.target.pieces)}
-
-
-def _next(retries: deque[list[int]], batches: Iterator[list[int]]) -> list[int] | None:
-    """Return the next batch to start, retries first, or None."""
-    return retries.popleft() if retries else next(batches, None)

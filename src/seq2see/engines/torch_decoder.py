@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from pydantic import Field
@@ -161,11 +160,19 @@ def find_length_group_ends(lengths: Sequence[int]) -> Iterator[int]:
     yield len(lengths)
 
 
-class LogProbabilityProjection(Protocol):
-    """Computes log-probabilities from the states of the decoder."""
+class PackedOutputProjection:
+    """Output projection with weights packed for the oneDNN kernel."""
+
+    def __init__(self, output: OutputProjection) -> None:
+        self._linear = PackedLinear(output.tokens.weight_VM, output.bias_V)
 
     def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
-        """Return the log-probability of each token of the vocabulary, [R, V]."""
+        """Return the log softmax of the logits, computed in place."""
+        logits_RV = self._linear(x_RM)
+        return torch.log_softmax(logits_RV, -1, out=logits_RV)
+
+
+LogProbabilityProjection = OutputProjection | PackedOutputProjection
 
 
 def choose_output_projection(
@@ -179,43 +186,18 @@ def choose_output_projection(
         output.tokens.weight_VM
     ) and not torch.is_autocast_enabled("cpu")
     is_large = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
-    return PackedOutputProjection(output) if is_large and _is_unmodified(output) else output
+    is_unmodified = type(output) is OutputProjection and not _is_hooked(output)
+    return PackedOutputProjection(output) if is_large and is_unmodified else output
 
 
-def _is_unmodified(output: OutputProjection) -> bool:
-    """Return whether the module has no hooks and is not replaced by another class."""
-    is_hooked = output._forward_hooks or output._forward_pre_hooks or "forward" in vars(output)
-    return type(output) is OutputProjection and not is_hooked
-
-
-class PackedOutputProjection:
-    """Output projection with weights packed for the oneDNN kernel."""
-
-    def __init__(self, output: OutputProjection) -> None:
-        self._linear = PackedLinear(output.tokens.weight_VM, output.bias_V)
-
-    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
-        """Return the log softmax of the logits, computed in place."""
-        logits_RV = self._linear(x_RM)
-        return torch.log_softmax(logits_RV, -1, out=logits_RV)
-
-
-class DecoderHiddenStateStepper(Protocol):
-    """Decodes the hypotheses of one batch of sources, one token per step."""
-
-    def step(self, tokens_R: Tensor) -> Tensor:
-        """Append one token to each hypothesis, and return the decoder states, [R, M]."""
-
-    def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Keep the given sources, and continue hypothesis k of each from its old one parents[k].
-
-        If the number of sources does not change, `sources_B` must list all of them in order.
-        """
+def _is_hooked(module: nn.Module) -> bool:
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    return bool(hooks or "forward" in vars(module))
 
 
 def create_hidden_state_stepper(
     model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
-) -> DecoderHiddenStateStepper:
+) -> ModelHiddenStateStepper | FastCpuHiddenStateStepper:
     """Return the fastest step decoder that supports the model, its device and the recorder."""
     supports_fast_step = (
         recorder is NULL_RECORDER
@@ -250,12 +232,14 @@ def supports_fast_cpu_step(model: Transformer) -> bool:
 
 def _is_modified(module: nn.Module) -> bool:
     is_shared = isinstance(module, MultiHeadAttention) and module.shared_qk
-    is_hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    return bool(is_shared or is_hooked or module.training)
+    return is_shared or _is_hooked(module) or module.training
 
 
 class ModelHiddenStateStepper:
-    """Decodes with `Transformer.step`, for every model, device and recorder."""
+    """Decodes with `Transformer.step`, for every model, device and recorder.
+
+    A step decoder decodes the hypotheses of one batch of sources, one token per step.
+    """
 
     def __init__(
         self, model: Transformer, memory: EncoderOutput, recorder: Recorder = NULL_RECORDER
@@ -269,7 +253,10 @@ class ModelHiddenStateStepper:
         return self._model.step(tokens_R[:, None], self._cache, self._recorder).squeeze(1)
 
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cache of the model; see `DecoderHiddenStateStepper.reorder`."""
+        """Keep the given sources, and continue hypothesis k of each from its old one parents[k].
+
+        If the number of sources does not change, `sources_B` must list all of them in order.
+        """
         self._cache.reorder(sources_B, parents_BK)
 
 
@@ -311,7 +298,7 @@ class FastCpuHiddenStateStepper:
 
     @torch.no_grad()
     def reorder(self, sources_B: Tensor, parents_BK: Tensor) -> None:
-        """Reorder the cached keys and values; see `DecoderHiddenStateStepper.reorder`."""
+        """Reorder the cached keys and values; see `ModelHiddenStateStepper.reorder`."""
         index_R = (sources_B[:, None] * self._num_beams + parents_BK).flatten()
         self._num_beams = parents_BK.size(1)
         if len(sources_B) != self._num_sources:

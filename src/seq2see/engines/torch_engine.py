@@ -14,7 +14,6 @@ from threading import Barrier, Lock, RLock
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import (
@@ -93,25 +92,12 @@ class TorchThreadPool:
         """
         if self.num_threads == 1 or len(items) < 2:
             return (self.run_in_caller(function, item) for item in items)
-        return _map_in_order(self._get_executor(), function, items)
+        return self._get_executor().map(function, items)  # cancels the rest after an error
 
     def run_in_caller(self, function: Callable[[Item], Result], item: Item) -> Result:
         """Return the result of `function` for one item, computed in the calling thread."""
         with self._caller_lock:
             return function(item)
-
-
-def _map_in_order(
-    executor: ThreadPoolExecutor, function: Callable[[Item], Result], items: Sequence[Item]
-) -> Iterator[Result]:
-    """Yield the results of all items, in the order of the items."""
-    futures = [executor.submit(function, item) for item in items]
-    try:
-        for future in futures:
-            yield future.result()
-    finally:  # cancel the remaining items after an error or Ctrl-C
-        for future in futures:
-            future.cancel()
 
 
 def start_threads(num_threads: int) -> ThreadPoolExecutor:
@@ -121,16 +107,16 @@ def start_threads(num_threads: int) -> ThreadPoolExecutor:
     Therefore all threads of the pool start now, and the previous number is restored afterwards.
     """
     previous, all_started = torch.get_num_threads(), Barrier(num_threads)
-    executor = ThreadPoolExecutor(num_threads, "seq2see-torch", initializer=_use_one_torch_thread)
+
+    def use_one_torch_thread() -> None:
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread reads the setting on its first access
+
+    executor = ThreadPoolExecutor(num_threads, "seq2see-torch", initializer=use_one_torch_thread)
     for future in [executor.submit(all_started.wait) for _ in range(num_threads)]:
         future.result()
     torch.set_num_threads(previous)
     return executor
-
-
-def _use_one_torch_thread() -> None:
-    torch.set_num_threads(1)
-    torch.get_num_threads()  # a thread reads the setting on its first access
 
 
 class TorchEngine:
@@ -236,19 +222,16 @@ class TorchEngine:
         Targets end with the end-of-sentence token. With `attention`, the result contains
         cross-attention weights.
         """
-        results: list[TargetScores] = [TargetScores((), None)] * len(pairs)
-
-        def score_batch(batch: Sequence[tuple[TokenIds, TokenIds]]) -> list[TargetScores]:
-            return list(self._score_batch(batch, attention))
-
+        results: dict[int, TargetScores] = {}
         lengths = [max(len(source), len(target)) + 2 for source, target in pairs]
         with self._evaluation_mode():
             for indices in batch_by_length(lengths, SCORING_BATCH_TOKENS, self._max_batch_size):
-                batch = [pairs[index] for index in indices]
-                scores = self.thread_pool.run_in_caller(score_batch, batch)
-                for index, target_scores in zip(indices, scores, strict=True):
-                    results[index] = target_scores
-        return results
+                scores = self.thread_pool.run_in_caller(
+                    lambda batch: list(self._score_batch(batch, attention)),
+                    [pairs[index] for index in indices],
+                )
+                results.update(zip(indices, scores, strict=True))
+        return [results[index] for index in range(len(pairs))]
 
     def _score_batch(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], attention: bool
@@ -259,10 +242,11 @@ class TorchEngine:
         source_BS = pad_sequences(sources, self.pad_id).to(self.device)
         recorder = self.alignment.create_recorder(self.model) if attention else None
         recorders = [recorder or NULL_RECORDER, *[NULL_RECORDER] * (len(self.models) - 1)]
-        per_model = [
-            _compute_target_log_probs(model, source_BS, target_BT, model_recorder)
-            for model, model_recorder in zip(self.models, recorders, strict=True)
-        ]
+        per_model = []
+        for model, model_recorder in zip(self.models, recorders, strict=True):
+            states_BTM = model.decode(target_BT[:, :-1], model.encode(source_BS), model_recorder)
+            log_probs_BTV = model.output.log_probabilities(states_BTM)
+            per_model.append(log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0])
         log_probs_BT = log_mean_probability(per_model).cpu()
         weights_RTS = self.alignment.average_heads(recorder) if recorder else None
         for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
@@ -316,12 +300,3 @@ class TorchEngine:
     def device(self) -> torch.device:
         """Device of the model."""
         return next(self.model.parameters()).device
-
-
-def _compute_target_log_probs(
-    model: Transformer, source_BS: Tensor, target_BT: Tensor, recorder: Recorder
-) -> Tensor:
-    """Return the log-probability of each target token except the first, [B, T - 1]."""
-    states_BTM = model.decode(target_BT[:, :-1], model.encode(source_BS), recorder)
-    log_probs_BTV = model.output.log_probabilities(states_BTM)
-    return log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0]

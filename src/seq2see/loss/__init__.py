@@ -20,9 +20,7 @@ from seq2see.loss.reference import (
     LossSum,
     OutputWeights,
     TeacherStates,
-    kl_divergence,
     smoothed_cross_entropy,
-    symmetric_kl,
 )
 from seq2see.loss.training_losses import (
     LossConfig,
@@ -42,7 +40,5 @@ __all__ = [
     "compute_cross_entropy_with_r_drop",
     "compute_loss_from_states",
     "default_chunk_size",
-    "kl_divergence",
     "smoothed_cross_entropy",
-    "symmetric_kl",
 ]

@@ -7,8 +7,8 @@ and output weights are accumulated during the forward pass. The backward pass on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,16 +40,13 @@ def check_states_and_labels(
     if labels_N.dtype not in {torch.int64, torch.int32}:
         raise InputError(f"labels must be int64 or int32, but are {labels_N.dtype} instead")
     if labels_N.device.type == "cpu":  # on other devices the check would be a sync point
-        _check_range(labels_N, len(weight_VM) - 1)
-
-
-def _check_range(labels_N: Tensor, last: int) -> None:
-    invalid = labels_N[(labels_N < 0) | (labels_N > last)]
-    if len(invalid):
-        raise InputError(
-            f"a label must be from 0 to {last}, the last id of the vocabulary, "
-            f"but is {invalid[0].item()} instead; leave padding out"
-        )
+        last = len(weight_VM) - 1
+        invalid = labels_N[(labels_N < 0) | (labels_N > last)]
+        if len(invalid):
+            raise InputError(
+                f"a label must be from 0 to {last}, the last id of the vocabulary, "
+                f"but is {invalid[0].item()} instead; leave padding out"
+            )
 
 
 class ChunkRowRange(NamedTuple):
@@ -76,12 +73,9 @@ class ChunkRowRange(NamedTuple):
         return x_N.view(self.num_passes, -1, *x_N.shape[1:])[:, self.start : self.stop]
 
 
-class ExtraLossTerm(Protocol):
-    """A loss term in addition to the cross-entropy."""
-
-    def __call__(self, logits_CV: Tensor, rows: ChunkRowRange, /) -> tuple[Tensor, Tensor]:
-        """Return the sum of a chunk and its gradient of the logits, which must not be changed."""
-        ...
+ExtraLossTerm = Callable[[Tensor, ChunkRowRange], tuple[Tensor, Tensor]]
+"""A loss term in addition to the cross-entropy. It takes the logits, which must not be changed, and
+the rows of a chunk, and returns the sum of the term and its gradient of the logits."""
 
 
 class LogitsGradientParts(NamedTuple):
@@ -165,20 +159,16 @@ def _cross_entropy_(
     return loss_C1.sum(), nll_C1.sum(), gradient
 
 
-class DistillationTerm:
-    """KL(teacher ‖ student), with the teacher's logits computed in chunks."""
-
-    def __init__(self, teacher: TeacherStates) -> None:
-        self.teacher = teacher
-
-    def __call__(self, logits_CV: Tensor, rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
-        """Return the divergence of a chunk and its gradient."""
-        teacher_CV = self.teacher.output_weights(rows.select(self.teacher.states_NM))
-        log_p_CV = teacher_CV.log_softmax(dim=1, dtype=logits_CV.dtype)
-        log_q_CV = logits_CV.log_softmax(dim=1)
-        p_CV = log_p_CV.exp()
-        loss = (p_CV * (clamp_log_probs(log_p_CV) - log_q_CV)).sum()
-        return loss, log_q_CV.exp_().sub_(p_CV)
+def compute_distillation_term(
+    teacher: TeacherStates, logits_CV: Tensor, rows: ChunkRowRange
+) -> tuple[Tensor, Tensor]:
+    """Return KL(teacher ‖ student) of a chunk and its gradient."""
+    teacher_CV = teacher.output_weights(rows.select(teacher.states_NM))
+    log_p_CV = teacher_CV.log_softmax(dim=1, dtype=logits_CV.dtype)
+    log_q_CV = logits_CV.log_softmax(dim=1)
+    p_CV = log_p_CV.exp()
+    loss = (p_CV * (clamp_log_probs(log_p_CV) - log_q_CV)).sum()
+    return loss, log_q_CV.exp_().sub_(p_CV)
 
 
 def compute_r_drop_term(logits_CV: Tensor, rows: ChunkRowRange) -> tuple[Tensor, Tensor]:

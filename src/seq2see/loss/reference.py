@@ -1,4 +1,4 @@
-"""Reference implementations of the losses over logits, and the types that all losses share."""
+"""The reference implementation of cross-entropy over logits, and the types of all losses."""
 
 from __future__ import annotations
 
@@ -57,17 +57,6 @@ def smoothed_cross_entropy(logits_NV: Tensor, labels_N: Tensor, smoothing: float
     nll_NV = -logits_NV.log_softmax(dim=-1)
     nll_N = nll_NV.gather(1, labels_N[:, None]).squeeze(1)
     return ((1 - smoothing) * nll_N + smoothing * nll_NV.mean(dim=-1)).sum()
-
-
-def kl_divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """Return the sum of KL(p ‖ q) = Σ p · (log p − log q) of distributions, given as logits."""
-    log_p_NV, log_q_NV = p_NV.log_softmax(dim=-1), q_NV.log_softmax(dim=-1)
-    return (log_p_NV.exp() * (clamp_log_probs(log_p_NV) - log_q_NV)).sum()
-
-
-def symmetric_kl(p_NV: Tensor, q_NV: Tensor) -> Tensor:
-    """Return the sum of ½ · (KL(p ‖ q) + KL(q ‖ p)) of distributions, given as logits."""
-    return (kl_divergence(p_NV, q_NV) + kl_divergence(q_NV, p_NV)) / 2
 
 
 def clamp_log_probs(log_p: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from pydantic import Field
@@ -12,8 +13,8 @@ from seq2see.config import Config
 from seq2see.errors import InputError, Problem
 from seq2see.loss.chunked import (
     ChunkLossAndGradient,
-    DistillationTerm,
     compute_chunked_loss,
+    compute_distillation_term,
     compute_r_drop_term,
 )
 from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates
@@ -101,7 +102,7 @@ def compute_cross_entropy_with_distillation(
     """Return (1 − weight) · cross-entropy + weight · KL(teacher ‖ student)."""
     check_teacher_shapes(teacher, states_NM, output_weights)
     objective = ChunkLossAndGradient(
-        labels_N, smoothing, 1 - weight, DistillationTerm(teacher), weight
+        labels_N, smoothing, 1 - weight, partial(compute_distillation_term, teacher), weight
     )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
 

@@ -81,19 +81,15 @@ class DecoderCache:
         of a beam search.
         """
         index = (sources_B[:, None] * self.beams_per_source + parents_BK).flatten()
+        memories = [layer.memory for layer in self.layers]
         if len(sources_B) != len(self.memory_padding_BS):
-            self._select_sources(sources_B)
+            self.memory_padding_BS = self.memory_padding_BS.index_select(0, sources_B)
+            memories = [memory.reorder(sources_B) for memory in memories]
         self.layers = [
-            LayerCache(layer.memory, layer.past and layer.past.reorder(index))
-            for layer in self.layers
+            LayerCache(memory, layer.past and layer.past.reorder(index))
+            for memory, layer in zip(memories, self.layers, strict=True)
         ]
         self.beams_per_source = parents_BK.size(1)
-
-    def _select_sources(self, sources_B: Tensor) -> None:
-        self.memory_padding_BS = self.memory_padding_BS.index_select(0, sources_B)
-        self.layers = [
-            LayerCache(layer.memory.reorder(sources_B), layer.past) for layer in self.layers
-        ]
 
     def extend(self, layers: list[LayerCache], num_tokens: int) -> None:
         """Replace the caches of all layers at once, after `num_tokens` more tokens."""

@@ -107,16 +107,13 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(x_NM, self.feed_forward), new_cache
 
 
-class Encoder(nn.Module):
-    """Embeddings, layers, and a final norm (the identity in a post-norm model).
-
-    Padding is removed if its share is above `unpad_threshold`.
-    """
+class _LayerStack(nn.Module):
+    """Base class of encoder and decoder."""
 
     def __init__(
         self,
         embeddings: Embeddings,
-        layers: Iterable[EncoderLayer],
+        layers: Iterable[nn.Module],
         norm: nn.Module,
         pad_id: int,
         unpad_threshold: float = 0.0,
@@ -127,6 +124,13 @@ class Encoder(nn.Module):
         self.norm = norm
         self.pad_id = pad_id
         self.unpad_threshold = unpad_threshold
+
+
+class Encoder(_LayerStack):
+    """Embeddings, layers, and a final norm (the identity in a post-norm model).
+
+    Padding is removed if its share is above `unpad_threshold`.
+    """
 
     def forward(
         self, ids_BS: Tensor, types_BS: Tensor | None = None, recorder: Recorder = NULL_RECORDER
@@ -149,28 +153,13 @@ class Encoder(nn.Module):
         return EncoderOutput(layout.unflatten(self.norm(x_NM)), padding_BS)
 
 
-class Decoder(nn.Module):
+class Decoder(_LayerStack):
     """Embeddings, layers, and a final norm (the identity in a post-norm model).
 
     In training, padding is removed if its share is above `unpad_threshold`.
     """
 
-    layers: Sequence[DecoderLayer]
-
-    def __init__(
-        self,
-        embeddings: Embeddings,
-        layers: Iterable[DecoderLayer],
-        norm: nn.Module,
-        pad_id: int,
-        unpad_threshold: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.embeddings = embeddings
-        self.layers = nn.ModuleList(layers)  # type: ignore[assignment]
-        self.norm = norm
-        self.pad_id = pad_id
-        self.unpad_threshold = unpad_threshold
+    layers: Sequence[DecoderLayer]  # type: ignore[assignment]
 
     def init_cache(self, memory: EncoderOutput) -> DecoderCache:
         """Return a cache with the keys and values of the sources, which all steps share."""

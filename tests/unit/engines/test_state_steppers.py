@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from seq2see.engines.torch_decoder import (
     INITIAL_CACHE_LENGTH,
-    DecoderHiddenStateStepper,
     FastCpuHiddenStateStepper,
     ModelHiddenStateStepper,
     create_hidden_state_stepper,
@@ -73,7 +72,8 @@ def model(**settings: Any) -> Transformer:
 
 
 def run(
-    taken: DecoderHiddenStateStepper, turns: Sequence[tuple[Tensor, Tensor] | None]
+    taken: ModelHiddenStateStepper | FastCpuHiddenStateStepper,
+    turns: Sequence[tuple[Tensor, Tensor] | None],
 ) -> list[Tensor]:
     """Take one step per turn, and reorder the hypotheses after it if the turn says so."""
     rows, generator, states = len(SOURCES), torch.Generator().manual_seed(2), []

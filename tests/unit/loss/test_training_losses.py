@@ -22,11 +22,10 @@ from seq2see.loss import (
     compute_cross_entropy_with_r_drop,
     compute_loss_from_states,
     default_chunk_size,
-    kl_divergence,
     smoothed_cross_entropy,
-    symmetric_kl,
 )
 from seq2see.loss.chunked import ChunkGradientAccumulator, LogitsGradientParts
+from seq2see.loss.reference import clamp_log_probs
 
 FEATURES, VOCABULARY = 5, 7
 
@@ -43,6 +42,17 @@ class LossInputs(NamedTuple):
     @property
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.states, self.weight, self.bias
+
+
+def kl_divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
+    """Return the sum of KL(p ‖ q) = Σ p · (log p − log q) of distributions, given as logits."""
+    log_p_NV, log_q_NV = p_NV.log_softmax(dim=-1), q_NV.log_softmax(dim=-1)
+    return (log_p_NV.exp() * (clamp_log_probs(log_p_NV) - log_q_NV)).sum()
+
+
+def symmetric_kl(p_NV: Tensor, q_NV: Tensor) -> Tensor:
+    """Return the sum of ½ · (KL(p ‖ q) + KL(q ‖ p)) of distributions, given as logits."""
+    return (kl_divergence(p_NV, q_NV) + kl_divergence(q_NV, p_NV)) / 2
 
 
 def make_inputs(
