@@ -206,7 +206,9 @@ def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str,
     """Yield name and value of each row of the table."""
     config = info.model
     source_size = f"{config.vocab_size:,} pieces"
-    yield "architecture", _format_architecture(config)
+    sizes = f"d_model {config.d_model}, {config.heads} heads, d_ff {config.d_ff}"
+    layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
+    yield "architecture", f"{layers}, {sizes}, {config.norm.placement}-norm"
     yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
     yield (
         "vocabulary",
@@ -214,13 +216,6 @@ def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str,
     )
     yield "made", _format_provenance(info.provenance)
     yield from ((name, _escape(value)) for name, value in info.provenance.notes.items())
-
-
-def _format_architecture(config: ModelConfig) -> str:
-    return (
-        f"{config.encoder_layers} + {config.decoder_layers} layers, d_model {config.d_model}, "
-        f"{config.heads} heads, d_ff {config.d_ff}, {config.norm.placement}-norm"
-    )
 
 
 def _format_provenance(provenance: Provenance) -> str:

@@ -105,15 +105,9 @@ def _find_problems(
                 yield f"{name} must be {expected_form}, but is {form} instead"
             elif not _is_equal(weight, shared.setdefault(first_names[name], weight)):
                 yield f"{name} must be equal to {first_names[name]}, but is different"
-    yield from (
-        f"{name} is missing" for name in expected if not _is_given(name, first_names, weights)
-    )
-
-
-def _is_given(name: str, first_names: Mapping[str, str], weights: Mapping[str, Tensor]) -> bool:
-    """Return whether a weight is given under any of its names."""
-    first_name = first_names[name]
-    return any(other in weights for other, first in first_names.items() if first == first_name)
+    # A weight may be given under any of its names.
+    given = {first for name, first in first_names.items() if name in weights}
+    yield from (f"{name} is missing" for name in expected if first_names[name] not in given)
 
 
 def _is_equal(a: Tensor, b: Tensor) -> bool:

@@ -18,7 +18,7 @@ import hashlib
 import json
 import platform
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -30,8 +30,8 @@ from seq2see.bundle import Bundle
 from seq2see.engine_names import Precision
 from seq2see.engines import ctranslate2_conversion
 from seq2see.engines.base import BatchResult
-from seq2see.engines.batching import batch_by_length
-from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
+from seq2see.engines.batching import add_special_tokens, batch_by_length
+from seq2see.search import Hypothesis, LengthConfig, SearchConfig, SentenceSearchInput
 
 CPU: torch.device = torch.device("cpu")
 PROBE_FILE = "probes.txt"
@@ -69,7 +69,6 @@ SUPPORTED_INPUT_FIELDS = frozenset({"source_ids", "line_number"})
 """Fields of `SentenceSearchInput` that may have any value."""
 UNSUPPORTED_INPUT_REASON = "it does not support prefix, forbidden phrases or glossary"
 
-ProbeTranslator = Callable[[list[str]], list[str]]
 PieceSequence = Sequence[str]
 """Pieces of a sentence, with special tokens."""
 
@@ -83,14 +82,11 @@ def read_probe_sentences(model_directory: Path) -> list[str]:
 
 
 def int8_quality_problem(
-    model_directory: Path,
-    converted_directory: Path,
-    translate_float32: ProbeTranslator,
-    translate_int8: ProbeTranslator,
+    model_directory: Path, float32: CTranslate2Engine, int8: CTranslate2Engine
 ) -> str | None:
     """Return why int8 cannot be used on this CPU, or None.
 
-    The measured result is stored in `converted_directory`.
+    The measured result is stored in the directory of the converted model.
     """
     sentences = read_probe_sentences(model_directory)
     if not sentences:
@@ -98,14 +94,13 @@ def int8_quality_problem(
             f"its quality cannot be checked, because {model_directory} has no {PROBE_FILE}: "
             "write some dozens of source sentences to this file, one per line"
         )
-    path, key = converted_directory / INT8_RESULTS_FILE, _result_key(sentences)
+    path, key = float32.directory / INT8_RESULTS_FILE, _result_key(sentences)
     results = _read_results(path)
     if key not in results:
         from seq2see import metrics  # noqa: PLC0415  # slow to import
 
-        chrf = metrics.compute_metric_score(
-            translate_int8(sentences), translate_float32(sentences), "chrf"
-        )
+        hypotheses, references = (e.translate_greedily(sentences) for e in (int8, float32))
+        chrf = metrics.compute_metric_score(hypotheses, references, "chrf")
         results[key] = round(chrf.value, 2)
         with suppress(OSError):  # if the directory is not writable, it is measured again next time
             path.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
@@ -259,6 +254,20 @@ class CTranslate2Engine:
         same_limit_only = config.beam_size > 1 and not config.length_penalty
         batches = self._make_batches(rows, limits, supported, same_limit_only)
         yield from self._search(rows, limits, batches, config)
+
+    def translate_greedily(self, lines: Sequence[str]) -> list[str]:
+        """Return the translation of each line; sentences that are too long become empty."""
+        length = LengthConfig(max_length=min(self._max_positions, LengthConfig().max_length))
+        inputs = [
+            SentenceSearchInput(add_special_tokens(ids, self.special_tokens))
+            for ids in self.tokenizers.source.encode_batch(lines)
+        ]
+        texts = [""] * len(lines)
+        config = SearchConfig(beam_size=1, stop_rule="beam_full", length=length)
+        for indices, results in self.search(inputs, config):
+            for i, hypotheses in zip(indices, results, strict=True):
+                texts[i] = self.tokenizers.target.decode(hypotheses[0].tokens_without_eos)
+        return texts
 
     def _search(
         self,

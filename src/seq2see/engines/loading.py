@@ -21,7 +21,6 @@ from seq2see.engines.base import (
     TokenIds,
     resolve_search_config,
 )
-from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
 from seq2see.engines.ctranslate2_engine import (
     CPU,
@@ -270,34 +269,8 @@ def _load_ctranslate2(
         return float32, ()
     int8 = load(precision="int8")
     assert bundle.directory is not None
-    translators = [
-        _build_probe_translator(engine, bundle.config.max_positions) for engine in (float32, int8)
-    ]
-    reason = ctranslate2_engine.int8_quality_problem(
-        bundle.directory, float32.directory, *translators
-    )
+    reason = ctranslate2_engine.int8_quality_problem(bundle.directory, float32, int8)
     return (float32, (f"int8 is not used: {reason}",)) if reason else (int8, ())
-
-
-def _build_probe_translator(
-    engine: CTranslate2Engine, max_positions: int | None
-) -> Callable[[list[str]], list[str]]:
-    """Return a function that translates greedily; sentences that are too long become empty."""
-    tokenizers = engine.tokenizers
-    config = resolve_search_config(SearchConfig(beam_size=1), "beam_full", max_positions)
-
-    def translate(lines: list[str]) -> list[str]:
-        inputs = [
-            SentenceSearchInput(add_special_tokens(ids, engine.special_tokens))
-            for ids in tokenizers.source.encode_batch(lines)
-        ]
-        texts = [""] * len(lines)
-        for indices, results in engine.search(inputs, config):
-            for i, hypotheses in zip(indices, results, strict=True):
-                texts[i] = tokenizers.target.decode(hypotheses[0].tokens_without_eos)
-        return texts
-
-    return translate
 
 
 def _resolve_device(name: str) -> torch.device:

@@ -22,10 +22,9 @@ from seq2see.search.incremental_decoder import (
     log_mean_probability,
 )
 from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
-from seq2see.search.step_processors import PHRASE_PAD, StepProcessor, pad_phrases
+from seq2see.search.step_processors import StepProcessor
 
 __all__ = [
-    "PHRASE_PAD",
     "Beam",
     "CandidateStatus",
     "Candidates",
@@ -43,6 +42,5 @@ __all__ = [
     "StepRecord",
     "StopRule",
     "log_mean_probability",
-    "pad_phrases",
     "search",
 ]

@@ -180,7 +180,9 @@ class SamplingSelector:
             keyed_uniform(self.config.seed, self.line_numbers[index], sample, beam.length)
             for index, sample in samples
         ]
-        dtype, device = _cumsum_dtype(beam.beam_scores_BK), beam.beam_scores_BK.device
+        device = beam.beam_scores_BK.device
+        # For sums of probabilities; float32 would lose rare tokens.
+        dtype = torch.float32 if device.type == "mps" else torch.float64
         return torch.tensor(numbers, dtype=dtype, device=device)[:, None]
 
 
@@ -205,11 +207,6 @@ def sample_by_inverse_cdf(logits_BN: Tensor, uniform_B1: Tensor) -> Tensor:
     sums_BN = probs_BN.cumsum(1)
     indices_B1 = torch.searchsorted(sums_BN, uniform_B1 * sums_BN[:, -1:], right=True)
     return indices_B1.clamp(max=logits_BN.size(1) - 1)
-
-
-def _cumsum_dtype(values: Tensor) -> torch.dtype:
-    """Return the type for sums of probabilities: float32 would lose rare tokens."""
-    return torch.float32 if values.device.type == "mps" else torch.float64
 
 
 @dataclass(frozen=True, slots=True)
