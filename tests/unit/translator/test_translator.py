@@ -155,7 +155,7 @@ class Counting:
     def __init__(self) -> None:
         self.lengths: list[int] = []
 
-    def search(self, inputs, config, processor_factory=None):  # type: ignore[no-untyped-def]
+    def search(self, inputs, config, processor_factory=None, observer=None):  # type: ignore[no-untyped-def]
         self.lengths += (len(each.source_ids) - 1 for each in inputs)  # without the end token
         found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in inputs]
         yield BatchResult(range(len(found)), found)
@@ -312,17 +312,14 @@ def test_several_batches_equal_one_batch(translator: Translator, engine) -> None
         alike(other.translate(LINES, sampling={"seed": 5}, **FEW), whole)
 
 
-def test_first_batch_is_returned_before_the_next(translator, engine, monkeypatch) -> None:
+def test_first_batch_is_returned_before_the_next(translator, engine) -> None:
     few = TorchEngine(engine.model, max_batch_size=3)
     inputs = [
         SentenceSearchInput(add_special_tokens(ids))
         for ids in translator.tokenizers.source.encode_batch(LINES)
     ]
     begun = []
-    monkeypatch.setattr(
-        few, "build_decoder", lambda *a, m=few.build_decoder: begun.append(1) or m(*a)
-    )
-    batches = few.search(inputs, SearchConfig(**FEW))
+    batches = few.search(inputs, SearchConfig(**FEW), lambda *_: begun.append(1) or ())
     first = next(batches)
     assert len(first.indices) == len(first.hypotheses) == 3
     assert len(begun) == 1
