@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from seq2see.atomic_files import atomic_write
 from seq2see.document_formats import find_document_format
@@ -29,17 +31,54 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 """Maximum size of a document in bytes."""
+MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
+"""Maximum uncompressed size of all files of a ZIP archive, such as a Word document, together."""
+MAX_ARCHIVE_FILES = 10_000
+"""Maximum number of files in a ZIP archive."""
+MAX_COMPRESSION_RATIO = 200
+"""Maximum compression ratio of a file of more than a megabyte in a ZIP archive."""
 
 
-def parse_document(content: bytes, file_name: str, format_name: str | None = None) -> Document:
+def parse_document(
+    content: bytes,
+    file_name: str,
+    format_name: str | None = None,
+    *,
+    max_uncompressed_bytes: int = MAX_ARCHIVE_BYTES,
+) -> Document:
     """Parse the content of a file in a format, by default that of the file extension.
 
-    Raises InputError if there is no such format or the content is not valid.
+    Raises InputError if there is no such format, if the content is not valid, or if it is a ZIP
+    archive that could exhaust the memory.
     """
     document_format = find_document_format(Path(file_name), format_name)
+    if is_zipfile(BytesIO(content)):
+        _check_archive_size(content, file_name, max_uncompressed_bytes)
     module = import_module(f"seq2see.documents.{document_format.module}")
     parse: ParseFunction = module.parse
     return parse(content, file_name)
+
+
+def _check_archive_size(content: bytes, file_name: str, max_bytes: int) -> None:
+    """Raise InputError if an archive exceeds a limit.
+
+    Python never extracts more than the size that an archive states, so the stated sizes suffice.
+    """
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            infos = archive.infolist()
+    except (BadZipFile, NotImplementedError, ValueError, OSError):
+        return  # the function that parses the format raises an error
+    total = sum(info.file_size for info in infos)
+    exceeds_ratio = any(
+        info.file_size > max(1 << 20, MAX_COMPRESSION_RATIO * info.compress_size) for info in infos
+    )
+    if len(infos) > MAX_ARCHIVE_FILES or total > max_bytes or exceeds_ratio:
+        raise InputError(
+            f"{file_name} must have at most {MAX_ARCHIVE_FILES:,} files and {max_bytes:,} "
+            f"uncompressed bytes, and no file compressed more than {MAX_COMPRESSION_RATIO} times, "
+            f"but has {len(infos):,} files and {total:,} bytes"
+        )
 
 
 def translate_document(

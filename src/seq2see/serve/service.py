@@ -45,7 +45,6 @@ from seq2see.serve.requests import (
 from seq2see.serve.streaming import PartialTextCallback, translate_and_report_partial_text
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
-    check_file,
     find_text_by_language,
     join_unit_texts,
     make_translated_filename,
@@ -390,8 +389,7 @@ class Service:
     def _translate_file(
         self, context: RequestContext, content: bytes, filename: str, source: str, target: str
     ) -> TranslatedFileInfo:
-        check_file(content, filename, self.config.limits.uncompressed_bytes)
-        document = parse_file(content, filename)
+        document = parse_file(content, filename, self.config.limits.uncompressed_bytes)
         if _is_auto(source):
             source = self._detect_document_language(document, target)
         route = self.find_route(source, target)

@@ -6,13 +6,11 @@ used as a path.
 
 from __future__ import annotations
 
-import io
 import re
 import secrets
 import tempfile
 import threading
 import time
-import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,16 +38,23 @@ from seq2see.serve.errors import (
 )
 from seq2see.translator import LineTranslator, TranslationOptions
 
-_MAX_ARCHIVE_MEMBERS = 2000
 _MAX_STORED_FILES = 1000
 """Number of stored files; the oldest is removed first."""
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 
-def parse_file(content: bytes, filename: str) -> Document:
-    """Parse a file; raise BadRequest if that is not possible."""
+def parse_file(content: bytes, filename: str, max_uncompressed_bytes: int) -> Document:
+    """Parse a file.
+
+    Raises:
+        UnsupportedFileFormat: The extension is not supported.
+        BadRequest: The file is damaged, or an archive with more uncompressed bytes.
+    """
+    if find_format_by_extension(Path(filename)) is None:
+        extensions = ", ".join(DOCUMENT_EXTENSIONS)
+        raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
     with _reporting_bad_requests():
-        return parse_document(content, filename)
+        return parse_document(content, filename, max_uncompressed_bytes=max_uncompressed_bytes)
 
 
 @contextmanager
@@ -116,39 +121,6 @@ def _check_report(report: DocumentReport) -> None:
     if ENGINE_FAILED_MESSAGE in errors:
         raise EngineError("Cannot translate file: the engine failed on it")
     raise BadRequest(f"Cannot translate file: {errors[0]}")
-
-
-def check_file(content: bytes, filename: str, max_bytes: int) -> None:
-    """Check the extension of a file and its uncompressed size.
-
-    Raises:
-        UnsupportedFileFormat: The extension is not supported.
-        BadRequest: The file is a damaged archive, or has more than `max_bytes` uncompressed bytes.
-    """
-    if find_format_by_extension(Path(filename)) is None:
-        extensions = ", ".join(DOCUMENT_EXTENSIONS)
-        raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
-    check_archive_size(content, max_bytes)
-
-
-def check_archive_size(content: bytes, max_bytes: int) -> None:
-    """Raise BadRequest if a file is a damaged archive or has too many uncompressed bytes.
-
-    Python never extracts more than the size that an archive states, so the stated sizes suffice.
-    """
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        return
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        raise BadRequest("Invalid request: the file is damaged") from None
-    total = sum(member.file_size for member in members)
-    if len(members) > _MAX_ARCHIVE_MEMBERS or total > max_bytes:
-        raise BadRequest(
-            f"Invalid request: the file has more than {max_bytes} uncompressed bytes "
-            f"or {_MAX_ARCHIVE_MEMBERS} members"
-        )
 
 
 def sanitize_filename(name: str) -> str:

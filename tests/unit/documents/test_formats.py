@@ -18,7 +18,7 @@ from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from lxml import etree
 
-from seq2see.documents import DocumentReport, translate_document
+from seq2see.documents import DocumentReport, parse_document, translate_document
 from seq2see.documents.po import get_plural_forms_header
 from seq2see.errors import InputError
 from seq2see.translator import AlignmentLink, Translation
@@ -518,18 +518,17 @@ def test_zip_bombs_are_rejected_before_decompression(tmp_path: Path) -> None:
     with zipfile.ZipFile(many, "w") as archive:
         for number in range(10_001):
             archive.writestr(str(number), b"")
-    with pytest.raises(InputError, match="10001 files"):
+    with pytest.raises(InputError, match="10,001 files"):
         translate(many.getvalue(), ".docx", tmp_path)
 
 
-def test_archive_is_rejected_by_total_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.documents.docx.MAX_ARCHIVE_BYTES", 1_000_000)
+def test_archive_is_rejected_by_total_size() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:  # not compressed, so no file exceeds the ratio
         for number in range(3):
             archive.writestr(str(number), b"0" * 400_000)
-    with pytest.raises(InputError, match="has 3 files and 1 MB"):
-        translate(file.getvalue(), ".docx", tmp_path)
+    with pytest.raises(InputError, match="has 3 files and 1,200,000 bytes"):
+        parse_document(file.getvalue(), "a.docx", max_uncompressed_bytes=1_000_000)
 
 
 @pytest.mark.parametrize("offset", [60, 2000, 5000, -30])
