@@ -462,9 +462,7 @@ def test_interrupt_leaves_no_files(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_formats_are_registered_with_a_parse_function() -> None:
-    names = [one.name for one in DOCUMENT_FORMATS]
-    assert names == ["txt", "html", "srt", "vtt", "po", "docx", "tmx", "xliff"]
+def test_each_registered_format_has_a_parse_function() -> None:
     modules = [import_module(f"seq2see.documents.{one.module}") for one in DOCUMENT_FORMATS]
     assert all(callable(module.parse) for module in modules)
 
