@@ -35,7 +35,10 @@ def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator
     with temporary:
         paths = [Path(temporary.name, name) for name in names]
         with ExitStack() as stack:
-            yield [stack.enter_context(_open_new(path)) for path in paths]
+            yield [
+                stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+                for path in paths
+            ]
         check_not_existing(directory / name for name in names)  # created in the meantime?
         for path in paths:
             path.rename(directory / path.name)
@@ -50,10 +53,6 @@ def create_directory_atomically(path: Path) -> Iterator[Path]:
     check_not_existing([path])
     with writing(path.parent), atomic_directory(path) as directory:
         yield directory
-
-
-def _open_new(path: Path) -> TextIO:
-    return path.open("w", encoding="utf-8", newline="\n")
 
 
 def check_not_existing(paths: Iterable[Path]) -> None:
@@ -101,7 +100,7 @@ class CorpusSplitter:
     ) -> None:
         """Assign sources until they have `num_pairs` pairs; skip those with too many pairs."""
         remaining = num_pairs
-        for source, count in _iterate_counts(sources, counts):
+        for source, count in zip(map(int, sources), map(int, counts), strict=True):
             if remaining == 0:
                 return
             if count <= remaining and source not in self._splits:
@@ -130,12 +129,6 @@ def write_splits(
     return counts
 
 
-def _iterate_counts(sources: IntArray, counts: IntArray) -> Iterator[tuple[int, int]]:
-    for start in range(0, len(sources), 4096):
-        end = start + 4096
-        yield from zip(sources[start:end].tolist(), counts[start:end].tolist(), strict=True)
-
-
 def _source_key(source: str) -> int:
     return hash_text(compute_match_key(source) or source.strip())  # only punctuation
 
@@ -156,7 +149,9 @@ def write_accepted_and_rejected_pairs(
     with open_new_files_atomically(directory, names) as (source, target, rejected):
         for result in results:
             if isinstance(result, RejectedPair):
-                rejected.write(_format_row(result))
+                cells = str(result.line), result.rule, result.reason, *result.pair
+                plain = (replace_line_breaks(cell).replace("\t", " ") for cell in cells)
+                rejected.write("\t".join(plain) + "\n")
                 counts[result.rule] += 1
             else:
                 write_pair((source, target), result.pair)
@@ -167,8 +162,3 @@ def write_accepted_and_rejected_pairs(
                 "reasons"
             )
     return counts
-
-
-def _format_row(rejected: RejectedPair) -> str:
-    cells = str(rejected.line), rejected.rule, rejected.reason, *rejected.pair
-    return "\t".join(replace_line_breaks(cell).replace("\t", " ") for cell in cells) + "\n"

@@ -203,7 +203,7 @@ def read_text_files(source_path: str, target_path: str) -> Iterator[PairBlock]:
     """
     sources, targets = read_lines(source_path), read_lines(target_path)
     num_read = 0
-    while any(block := _next_block(sources, targets)):
+    while any(block := PairBlock(*(list(islice(s, LINES_PER_BLOCK)) for s in (sources, targets)))):
         shorter, longer = sorted(map(len, block))
         num_read += shorter
         if shorter < longer:
@@ -216,10 +216,6 @@ def read_text_files(source_path: str, target_path: str) -> Iterator[PairBlock]:
         yield block
 
 
-def _next_block(sources: Iterator[str], targets: Iterator[str]) -> PairBlock:
-    return PairBlock(list(islice(sources, LINES_PER_BLOCK)), list(islice(targets, LINES_PER_BLOCK)))
-
-
 def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock]:
     """Yield two columns, counted from 1, of a tab-separated file. Quotes are part of the text.
 
@@ -228,24 +224,18 @@ def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock
     for number, lines in _read_numbered_lines(path):
         widths = {line.count("\t") + 1 for line in lines}
         if min(widths) < max(columns):
-            raise _missing_column_error(path, number, lines, max(columns))
+            counts = (line.count("\t") + 1 for line in lines)
+            line, width = next((n, w) for n, w in enumerate(counts, number) if w < max(columns))
+            raise InputError(
+                f"{path}, line {line} must have at least {max(columns)} columns, but has {width} "
+                "instead"
+            )
         if len(widths) == 1:
             cells = "\t".join(lines).split("\t")
             yield PairBlock(*(cells[column - 1 :: min(widths)] for column in columns))
         else:
             rows = [line.split("\t") for line in lines]
             yield PairBlock(*([row[column - 1] for row in rows] for column in columns))
-
-
-def _missing_column_error(
-    path: str, first_number: int, lines: list[str], min_columns: int
-) -> InputError:
-    """Return the error for the first line that has too few columns."""
-    widths = ((number, line.count("\t") + 1) for number, line in enumerate(lines, first_number))
-    number, width = next((number, width) for number, width in widths if width < min_columns)
-    return InputError(
-        f"{path}, line {number} must have at least {min_columns} columns, but has {width} instead"
-    )
 
 
 def chunk_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:

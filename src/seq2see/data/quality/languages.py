@@ -73,11 +73,6 @@ _MAX_OTHER_SHARE = 0.02
 """The threshold is set where at most this share of a chunk is in another language."""
 
 
-def script_of_language(language: str) -> str | None:
-    """Return the script of a language, or None if it is unknown or not unique."""
-    return _SCRIPTS_BY_LANGUAGE.get(language)
-
-
 def find_script_set_of_lines(lines: Iterable[str]) -> frozenset[str]:
     """Return the scripts that most letters of the lines belong to."""
     counts = Counter[str]()
@@ -142,7 +137,7 @@ class SideLanguage:
         """Return whether most lines may be in a language."""
         if self.detected:
             return self.detected == language or are_confusable_languages(self.detected, language)
-        return not self.scripts or script_of_language(language) in {None, *self.scripts}
+        return not self.scripts or _SCRIPTS_BY_LANGUAGE.get(language) in {None, *self.scripts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +180,8 @@ class LanguageChecker:
     ) -> list[str]:
         """Return for each line of a side the wrong language that it is in, or ""."""
         is_long = ids.lengths >= _MIN_WORDS
-        is_other_side = (self._own_side_scores(side, ids) < _MIN_OWN_SIDE_SCORE) & (
-            not self.is_monolingual
-        )
+        own_side_scores = _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
+        is_other_side = (own_side_scores < _MIN_OWN_SIDE_SCORE) & (not self.is_monolingual)
         is_improbable = (
             _mean_by_line(ids, self.word_log_probs[side]) < (self.detector_thresholds[side])
         )
@@ -211,9 +205,6 @@ class LanguageChecker:
         """Return the mean surprisal of each line's words; -inf for lines with too few words."""
         surprisal = -_mean_by_line(ids, self.word_log_probs[side])
         return np.where(ids.lengths >= _MIN_WORDS, surprisal, -np.inf)
-
-    def _own_side_scores(self, side: int, ids: PackedWordIds) -> FloatArray:
-        return _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
 
     def _find_wrong_language(
         self, side: int, text: str, is_other_side: bool, is_improbable: bool
