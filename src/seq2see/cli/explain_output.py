@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unicodedata import combining, east_asian_width
 
 import typer
+from rich.cells import cell_len, set_cell_size
 
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.output import save_attention_map_figure
-from seq2see.explain.pronoun_test import DEFAULT_CASES, PronounReport, run_pronoun_test
+from seq2see.explain.pronoun_test import DEFAULT_CASES, run_pronoun_test
+from seq2see.explain.trace_format import SavedResult
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:
@@ -29,27 +31,19 @@ def output_trace(
     trace: Trace, path: Path | None, plot_attention: AttentionAddress | None, as_json: bool
 ) -> None:
     """Write the trace or a plot to a file if requested, and print the trace."""
+    lines = chain(
+        (trace.translation.text, ""),
+        _format_intervention_effect(trace),
+        _format_steps(trace),
+        _format_word_alternatives(trace),
+        _format_attributions(trace),
+    )
     if path and plot_attention:
         stack, layer, kind, head = plot_attention
         save_attention_map_figure(trace, path, trace.attention_map(stack, layer, kind), head)
     elif path:
         trace.save(path)
-    if as_json:
-        typer.echo(trace.to_json())
-        return
-    typer.echo(trace.translation.text)
-    typer.echo()
-    for line in _format_trace(trace):
-        typer.echo(line)
-    if path:
-        typer.echo(f"seq2see: wrote {path}", err=True)
-
-
-def _format_trace(trace: Trace) -> Iterator[str]:
-    yield from _format_intervention_effect(trace)
-    yield from _format_steps(trace)
-    yield from _format_word_alternatives(trace)
-    yield from _format_attributions(trace)
+    _print_result(trace, path, as_json, lines)
 
 
 def run_and_print_pronoun_test(
@@ -59,7 +53,9 @@ def run_and_print_pronoun_test(
     explained = ExplainedModel.from_translator(translator)
     short = any("fables-short" in data.name for data in translator.bundle.provenance.data)
     report = run_pronoun_test(explained, short, cases or DEFAULT_CASES)
-    _output_report(report, path, as_json, report.summary_lines())
+    if path:
+        report.save(path)
+    _print_result(report, path, as_json, report.summary_lines())
 
 
 def measure_and_print_head_importance(
@@ -82,22 +78,15 @@ def measure_and_print_head_importance(
     on_progress = print_progress if sys.stderr.isatty() else None
     explained = ExplainedModel.from_translator(translator)
     report = measure_head_importance(explained, sources, references, on_progress=on_progress)
-    _output_report(report, path, as_json, _format_head_importance(report))
-
-
-def _output_report(
-    report: PronounReport | HeadImportanceReport,
-    path: Path | None,
-    as_json: bool,
-    lines: Iterable[str],
-) -> None:
     if path:
         report.save(path)
-    if as_json:
-        typer.echo(report.model_dump_json())
-    else:
-        for line in lines:
-            typer.echo(line)
+    _print_result(report, path, as_json, _format_head_importance(report))
+
+
+def _print_result(
+    result: SavedResult, path: Path | None, as_json: bool, lines: Iterable[str]
+) -> None:
+    typer.echo(result.to_json() if as_json else "\n".join(lines))
     if path:
         typer.echo(f"seq2see: wrote {path}", err=True)
 
@@ -187,14 +176,6 @@ def _format_attributions(trace: Trace) -> Iterator[str]:
 
 def _format_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the rows with aligned columns, also for scripts with wide characters."""
-    widths = [max(map(_width, column)) for column in zip(titles, *rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     for row in (titles, *rows):
-        cells = (
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
-
-
-def _width(text: str) -> int:
-    """Return the number of terminal columns of a text: two for a Chinese character."""
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+        yield "  ".join(map(set_cell_size, row, widths)).rstrip()

@@ -204,16 +204,20 @@ def diff_words(first: str, second: str) -> list[DiffSpan]:
 
     All spans except those of side `second` are the first text, and the other way round.
     """
-    return list(_diff_tokens(_DIFF_TOKEN.findall(first), _DIFF_TOKEN.findall(second)))
+    spans = diff_tokens(_DIFF_TOKEN.findall(first), _DIFF_TOKEN.findall(second))
+    return [DiffSpan(side, "".join(tokens)) for side, tokens in spans]
 
 
-def _diff_tokens(first: list[str], second: list[str]) -> Iterator[DiffSpan]:
+def diff_tokens(
+    first: Sequence[str], second: Sequence[str]
+) -> Iterator[tuple[DiffSide, Sequence[str]]]:
+    """Yield runs of tokens that occur in both sequences, or only in the first or the second."""
     matcher = SequenceMatcher(None, first, second, autojunk=False)
     for operation, i1, i2, j1, j2 in matcher.get_opcodes():
         if operation == "equal":
-            yield DiffSpan("both", "".join(first[i1:i2]))
+            yield "both", first[i1:i2]
             continue
         if i1 < i2:
-            yield DiffSpan("first", "".join(first[i1:i2]))
+            yield "first", first[i1:i2]
         if j1 < j2:
-            yield DiffSpan("second", "".join(second[j1:j2]))
+            yield "second", second[j1:j2]

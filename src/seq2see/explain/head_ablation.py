@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from seq2see import draw
 from seq2see.data.fables import ContrastivePair
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.interventions import Intervention, list_head_ablations
+from seq2see.explain.interventions import AblateHeads, Intervention, list_head_ablations
 from seq2see.explain.output import render_html_heat_table, render_html_report
 from seq2see.explain.trace_format import SavedResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
@@ -21,21 +22,31 @@ from seq2see.translator import TranslationOptions, Translator
 GREEDY_SEARCH = SearchConfig(beam_size=1)
 
 
-class HeadAblationResult(TraceBaseModel):
-    """Log-probability difference of a contrastive pair with one head ablated."""
+class AblatedHead(TraceBaseModel):
+    """Address of a head that is ablated."""
 
     stack: str
     layer: int
     attention: str
     head: int
-    log_prob_difference: float
-    change: float
-    """Relative to the difference without ablation."""
 
     @property
     def attention_address(self) -> str:
         """Address of the attention module, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.attention}"
+
+    @property
+    def attention_name(self) -> str:
+        """Kind of attention, such as `decoder, cross-attention`."""
+        return f"{self.stack}, {self.attention}-attention"
+
+
+class HeadAblationResult(AblatedHead):
+    """Log-probability difference of a contrastive pair with one head ablated."""
+
+    log_prob_difference: float
+    change: float
+    """Relative to the difference without ablation."""
 
 
 class AblationResults(TraceBaseModel):
@@ -95,23 +106,29 @@ def ablate_heads_on_contrastive_pair(
         explained.with_interventions(interventions), [pair], full_sequence=False
     )
     results = []
-    for ablation in list_head_ablations(explained.model):
-        assert ablation.heads is not None
+    for fields, ablation in _list_heads(explained):
         check_cancelled()
         (difference,) = compute_contrastive_log_prob_differences(
             explained.with_interventions([*interventions, ablation]), [pair], full_sequence=False
         )
         results.append(
             HeadAblationResult(
-                stack=ablation.stack,
-                layer=ablation.layer,
-                attention=ablation.attention,
-                head=ablation.heads[0],
+                **fields,
                 log_prob_difference=difference,
                 change=difference - baseline,
             )
         )
     return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
+
+
+def _list_heads(explained: ExplainedModel) -> Iterator[tuple[dict[str, Any], AblateHeads]]:
+    """Yield the fields of `AblatedHead`, and the ablation, of each head of the model."""
+    for ablation in list_head_ablations(explained.model):
+        assert ablation.heads is not None
+        yield (
+            {**ablation.model_dump(exclude={"kind", "heads"}), "head": ablation.heads[0]},
+            ablation,
+        )
 
 
 def find_first_difference(correct: Sequence[int], wrong: Sequence[int]) -> int:
@@ -122,21 +139,12 @@ def find_first_difference(correct: Sequence[int], wrong: Sequence[int]) -> int:
     raise InputError("the two translations must differ, but are equal")
 
 
-class HeadImportance(TraceBaseModel):
+class HeadImportance(AblatedHead):
     """BLEU of a test set with one head ablated."""
 
-    stack: str
-    layer: int
-    attention: str
-    head: int
     bleu: float
     bleu_change: float
     """Relative to the baseline; negative if the head improves BLEU."""
-
-    @property
-    def attention_name(self) -> str:
-        """Kind of attention, such as `decoder, cross-attention`."""
-        return f"{self.stack}, {self.attention}-attention"
 
 
 class HeadImportanceReport(SavedResult):
@@ -196,22 +204,18 @@ def measure_head_importance(
     on_progress: ProgressCallback | None = None,
 ) -> HeadImportanceReport:
     """Translate a test set with each head ablated in turn and compare BLEU with the baseline."""
-    ablations = list_head_ablations(explained.model)
+    heads = list(_list_heads(explained))
     baseline = compute_bleu_with_interventions(explained, sources, references, search, [])
     results = []
-    for number, ablation in enumerate(ablations, 1):
-        assert ablation.heads is not None
+    for number, (fields, ablation) in enumerate(heads, 1):
         if on_progress:
-            on_progress(number, len(ablations))
+            on_progress(number, len(heads))
         bleu = compute_bleu_with_interventions(
             explained, sources, references, search, [ablation]
         ).value
         results.append(
             HeadImportance(
-                stack=ablation.stack,
-                layer=ablation.layer,
-                attention=ablation.attention,
-                head=ablation.heads[0],
+                **fields,
                 bleu=bleu,
                 bleu_change=bleu - baseline.value,
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import Annotated, Literal
 
 import torch
@@ -14,6 +13,7 @@ from torch import nn
 from seq2see.config import Config
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.evaluate.comparison import DiffSide, diff_tokens
 from seq2see.explain import trace_builder
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.interventions import (
@@ -50,6 +50,12 @@ from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
 
 _LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
+
+_DIFF_KINDS: dict[DiffSide, Literal["same", "removed", "added"]] = {
+    "both": "same",
+    "first": "removed",
+    "second": "added",
+}
 
 LayerNames = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -337,23 +343,10 @@ def compare_with_baseline(
         trace: Trace of the patched model.
     """
     baseline, patched_baseline = baselines
-    before = build_target_sentence(explained, baseline)
+    before, after = build_target_sentence(explained, baseline), trace.target
+    spans = diff_tokens([w.text for w in before.words], [w.text for w in after.words])
     return InterventionEffect(
         baseline=build_scored_translation(explained, baseline),
         baseline_log_prob_after=patched_baseline.log_prob,
-        word_diff=tuple(
-            tag_word_changes([w.text for w in before.words], [w.text for w in trace.target.words])
-        ),
+        word_diff=tuple((_DIFF_KINDS[side], word) for side, words in spans for word in words),
     )
-
-
-def tag_word_changes(
-    before: Sequence[str], after: Sequence[str]
-) -> Iterator[tuple[Literal["same", "removed", "added"], str]]:
-    """Yield the words of both texts in order, each with its kind of change."""
-    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            yield from (("same", word) for word in after[c:d])
-        else:
-            yield from (("removed", word) for word in before[a:b])
-            yield from (("added", word) for word in after[c:d])

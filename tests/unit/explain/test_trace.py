@@ -270,8 +270,8 @@ class OtherEngine:
     def resolve_config(self, config: Any) -> Any:
         return self.inner.resolve_config(config)
 
-    def search(self, *args: Any) -> Any:
-        return self.inner.search(*args)
+    def search(self, *args: Any, **settings: Any) -> Any:
+        return self.inner.search(*args, **settings)
 
     def score_targets(self, *args: Any, **kwargs: Any) -> Any:
         return self.inner.score_targets(*args, **kwargs)
