@@ -65,9 +65,10 @@ def serve(
         raise ConfigError("MODEL must be given: at least one model directory")
     check_directories_exist(runs)
     _check_dependencies()
+    from seq2see.serve.config import LimitsConfig, ServeConfig
     from seq2see.serve.server import open_socket
 
-    config = _build_config(
+    config = ServeConfig(
         host=host,
         port=port,
         public_url=public_url,
@@ -76,7 +77,7 @@ def serve(
         precision=precision,
         beam_size=beam_size,
         files=files,
-        limits=_parse_limits(limits or []),
+        limits=LimitsConfig.model_validate(_parse_limits(limits or [])),
     )
     with open_socket(config) as listener:
         _serve(config, listener, models, api_keys, runs)
@@ -109,12 +110,6 @@ def _serve(
     host, port = listener.getsockname()[:2]
     typer.echo(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     run_server(service, listener)
-
-
-def _build_config(**settings: object) -> ServeConfig:
-    from seq2see.serve.config import ServeConfig
-
-    return ServeConfig.model_validate(settings)
 
 
 def _parse_limits(texts: list[str]) -> dict[str, float]:

@@ -12,6 +12,7 @@ salt is enough.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import re
@@ -114,16 +115,16 @@ def add_api_key(path: Path, name: str) -> str:
         raise InputError(
             f"`name` must be 1 to 64 letters, digits, - and _, but is {name!r} instead"
         )
-    if path.exists() and name in _read_keys(path):
-        raise InputError(
-            f"`{path}` already has a key named {name}: choose another name, or remove it"
-        )
     key = secrets.token_urlsafe(32)
     path.touch(mode=0o600)
-    # An editor may have left the last line without a line break.
-    needs_newline = path.read_bytes()[-1:] not in {b"", b"\n"}
-    start = "\n" if needs_newline else ""
-    with path.open("a", encoding="utf-8") as file:
+    with path.open("r+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # another process may add a key at the same time
+        if name in _read_keys(path):
+            raise InputError(
+                f"`{path}` already has a key named {name}: choose another name, or remove it"
+            )
+        # An editor may have left the last line without a line break.
+        start = "" if file.read()[-1:] in {"", "\n"} else "\n"
         file.write(f'{start}[{name}]\nsha256 = "{_hash_key(key)}"\n\n')
     return key
 
