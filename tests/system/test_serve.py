@@ -34,7 +34,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain import tracing
 from seq2see.explain.trace_builder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
-from seq2see.search.observer import StepRecord
+from seq2see.search.hypotheses import StepRecord
 from seq2see.serve import lab, server as serving, streaming
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded

@@ -15,11 +15,11 @@ sum over a batch is accurate to about six digits. Matrix products use the type o
 weights, or that of autocast.
 """
 
-from seq2see.loss.chunked import default_chunk_size
-from seq2see.loss.reference import (
+from seq2see.loss.chunked import (
     LossSum,
     OutputWeights,
     TeacherStates,
+    default_chunk_size,
     smoothed_cross_entropy,
 )
 from seq2see.loss.training_losses import (

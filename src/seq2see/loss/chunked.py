@@ -1,4 +1,4 @@
-"""Losses that are computed in chunks of rows, with hand-written gradients.
+"""Losses that are computed in chunks of rows, with hand-written gradients, and their types.
 
 The logits of a chunk are replaced in place by their gradient, from which the gradients of states
 and output weights are accumulated during the forward pass. The backward pass only scales them.
@@ -12,14 +12,67 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from seq2see.cpu import matmul
 from seq2see.errors import InputError
-from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates, clamp_log_probs
 
 # N tokens of the batch, C tokens of a chunk, M features of the model, V vocabulary
 
 _LOG2_E = math.log2(math.e)
+
+
+class LossSum(NamedTuple):
+    """Sums of a loss over tokens; divide by the number of tokens of the whole update."""
+
+    total: Tensor
+    """The sum of the training loss. Only this field has a gradient."""
+    nll: Tensor
+    """The sum of −log p(label), without smoothing or extra terms: exp(nll / num_tokens) is the
+    perplexity."""
+    num_tokens: int
+    """The number of labels; with R-Drop that of both passes."""
+
+
+class OutputWeights(NamedTuple):
+    """Weights of the output projection: logits = states · weightᵀ + bias."""
+
+    weight_VM: Tensor
+    bias_V: Tensor | None = None
+
+    def __call__(self, states_NM: Tensor) -> Tensor:
+        """Return the logits, [N, V]."""
+        return F.linear(states_NM, self.weight_VM, self.bias_V)
+
+    def mean(self) -> OutputWeights:
+        """Return weights for one logit, the mean of all logits, in float32 or higher precision."""
+        dtype = torch.promote_types(self.weight_VM.dtype, torch.float32)
+        bias_V = self.bias_V
+        mean_1 = None if bias_V is None else bias_V.mean(0, keepdim=True, dtype=dtype)
+        return OutputWeights(self.weight_VM.mean(0, keepdim=True, dtype=dtype), mean_1)
+
+
+class TeacherStates(NamedTuple):
+    """The states of a teacher for the same tokens. Its logits are also computed in chunks."""
+
+    states_NM: Tensor
+    output_weights: OutputWeights
+
+
+def smoothed_cross_entropy(logits_NV: Tensor, labels_N: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the sum of (1 − ε) · −log p(label) + ε · mean over the vocabulary of −log p.
+
+    This is torch's definition: the label has target probability 1 − ε + ε/V, every other token ε/V.
+    fairseq distributes ε over the other tokens only: its ε is ε · V / (V − 1) here.
+    """
+    nll_NV = -logits_NV.log_softmax(dim=-1)
+    nll_N = nll_NV.gather(1, labels_N[:, None]).squeeze(1)
+    return ((1 - smoothing) * nll_N + smoothing * nll_NV.mean(dim=-1)).sum()
+
+
+def clamp_log_probs(log_p: Tensor) -> Tensor:
+    """Replace −∞, where p is 0, by the lowest finite number, because 0 · −∞ is NaN."""
+    return log_p.clamp(min=torch.finfo(log_p.dtype).min)
 
 
 def check_states_and_labels(

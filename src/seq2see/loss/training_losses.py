@@ -13,11 +13,13 @@ from seq2see.config import Config
 from seq2see.errors import InputError, Problem
 from seq2see.loss.chunked import (
     ChunkLossAndGradient,
+    LossSum,
+    OutputWeights,
+    TeacherStates,
     compute_chunked_loss,
     compute_distillation_term,
     compute_r_drop_term,
 )
-from seq2see.loss.reference import LossSum, OutputWeights, TeacherStates
 
 # N tokens of the batch without padding, M features of the model
 

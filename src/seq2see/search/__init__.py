@@ -14,14 +14,20 @@ from seq2see.search.config import (
     SentenceSearchInput,
     StopRule,
 )
-from seq2see.search.hypotheses import Beam, Candidates, Hypothesis
+from seq2see.search.hypotheses import (
+    Beam,
+    Candidates,
+    CandidateStatus,
+    Hypothesis,
+    SearchObserver,
+    StepRecord,
+)
 from seq2see.search.incremental_decoder import (
     EnsembleDecoder,
     IncrementalDecoder,
     StepOutput,
     log_mean_probability,
 )
-from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import StepProcessor
 
 __all__ = [

@@ -24,8 +24,11 @@ from seq2see.search.config import SearchConfig, SentenceSearchInput, check_searc
 from seq2see.search.hypotheses import (
     Beam,
     Candidates,
+    CandidateStatus,
     FinishedHypotheses,
     Hypothesis,
+    SearchObserver,
+    StepRecord,
     build_finished_hypotheses,
     compute_coverage_penalty,
     normalize_by_length,
@@ -36,7 +39,6 @@ from seq2see.search.lexical_constraints import (
     DynamicBeamAllocation,
     build_beam_allocation,
 )
-from seq2see.search.observer import CandidateStatus, SearchObserver, StepRecord
 from seq2see.search.step_processors import (
     ForbiddenPhrases,
     ForcedPrefix,

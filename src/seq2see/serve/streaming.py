@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from seq2see.search.observer import StepRecord
+from seq2see.search.hypotheses import StepRecord
 from seq2see.serve.layout_preserving_translation import (
     TextTranslationOptions,
     find_sentence_spans,

@@ -24,8 +24,11 @@ from seq2see.loss import (
     default_chunk_size,
     smoothed_cross_entropy,
 )
-from seq2see.loss.chunked import ChunkGradientAccumulator, LogitsGradientParts
-from seq2see.loss.reference import clamp_log_probs
+from seq2see.loss.chunked import (
+    ChunkGradientAccumulator,
+    LogitsGradientParts,
+    clamp_log_probs,
+)
 
 FEATURES, VOCABULARY = 5, 7
 
