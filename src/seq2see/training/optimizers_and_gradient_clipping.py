@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from pydantic import Field
@@ -136,53 +137,19 @@ def transpose_if_tall(matrix: Tensor) -> Tensor:
     return matrix.T if is_tall(matrix) else matrix
 
 
-class OptimizerConfig(Config):
-    """Optimizer."""
+@dataclass(frozen=True, slots=True)
+class OptimizerDefinition:
+    """How an optimizer is built and what it supports."""
 
-    kind: Literal["adam", "adamw", "muon"] = "adam"
-    """`adam`, `adamw` (decoupled weight decay) or `muon` (orthogonalized momentum for weight
-    matrices, Adam for the rest; needs fewer updates for the same loss)."""
-    beta1: float = Field(default=0.9, ge=0, lt=1)
-    """Decay rate of the first moment (mean of the gradients)."""
-    beta2: float = Field(default=0.98, ge=0, lt=1)
-    """Decay rate of the second moment (mean of the squared gradients)."""
-    eps: float = Field(default=1e-9, gt=0)
-    """Added to the denominator for numerical stability."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    """`adamw`: weight decay. Not applied to biases and normalization parameters."""
-    max_grad_norm: float = Field(default=0.0, ge=0)
-    """Maximum norm of the gradient of all weights; 0 disables clipping."""
-
-    def conflicts(self) -> Iterator[Problem]:
-        """Yield a problem if weight decay is set for an optimizer without it."""
-        if self.kind != "adamw" and self.weight_decay:
-            yield Problem(
-                "weight_decay",
-                f"must be 0 with {self.kind}, but is {self.weight_decay} instead: "
-                "only adamw supports it",
-            )
+    build: Callable[[OptimizerConfig, nn.Module, WorkerCommunicator], Optimizer]
+    description: str = ""
+    has_weight_decay: bool = False
+    supports_fsdp: bool = True
 
 
-def build_optimizer(
-    config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator | None = None
+def _build_adam(
+    kind: type[Adam], config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]
 ) -> Optimizer:
-    """Build the optimizer; its learning rate is set before each update."""
-    if config.kind != "muon":
-        return _build_adam(config, [*model.named_parameters()])
-    matrices = find_linear_weights(model)
-    rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
-    workers = workers or WorkerCommunicator()
-    own_matrices = slice(workers.rank, None, workers.world_size)
-    return Muon(
-        matrices,
-        _build_adam(config, rest),
-        own_matrices=own_matrices,
-        all_reduce=workers.all_reduce,
-    )
-
-
-def _build_adam(config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]) -> Optimizer:
-    kind = AdamW if config.kind == "adamw" else Adam
     groups = [
         {
             "params": [p for n, p in named if _has_weight_decay(n, p)],
@@ -199,6 +166,81 @@ def _has_weight_decay(name: str, parameter: nn.Parameter) -> bool:
     Normalization parameters have one axis; a bias has two if each head has its own.
     """
     return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
+
+
+def _build_muon(
+    config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator
+) -> Optimizer:
+    matrices = find_linear_weights(model)
+    rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
+    own_matrices = slice(workers.rank, None, workers.world_size)
+    adam = _build_adam(Adam, config, rest)
+    return Muon(matrices, adam, own_matrices=own_matrices, all_reduce=workers.all_reduce)
+
+
+OPTIMIZERS: Mapping[str, OptimizerDefinition] = {
+    "adam": OptimizerDefinition(
+        lambda config, model, _: _build_adam(Adam, config, [*model.named_parameters()])
+    ),
+    "adamw": OptimizerDefinition(
+        lambda config, model, _: _build_adam(AdamW, config, [*model.named_parameters()]),
+        "decoupled weight decay",
+        has_weight_decay=True,
+    ),
+    "muon": OptimizerDefinition(
+        _build_muon,
+        "orthogonalized momentum for weight matrices, Adam for the rest; needs fewer updates for "
+        "the same loss",
+        supports_fsdp=False,  # it needs whole matrices
+    ),
+}
+"""The optimizers by name: the only place to add one."""
+
+if TYPE_CHECKING:
+    OptimizerName = str
+else:
+    OptimizerName = Literal[tuple(OPTIMIZERS)]
+
+
+def _describe_optimizers() -> str:
+    *others, last = (
+        f"`{name}` ({each.description})" if each.description else f"`{name}`"
+        for name, each in OPTIMIZERS.items()
+    )
+    return f"{', '.join(others)} or {last}."
+
+
+class OptimizerConfig(Config):
+    """Optimizer."""
+
+    kind: OptimizerName = Field(default="adam", description=_describe_optimizers())
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay rate of the first moment (mean of the gradients)."""
+    beta2: float = Field(default=0.98, ge=0, lt=1)
+    """Decay rate of the second moment (mean of the squared gradients)."""
+    eps: float = Field(default=1e-9, gt=0)
+    """Added to the denominator for numerical stability."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """`adamw`: weight decay. Not applied to biases and normalization parameters."""
+    max_grad_norm: float = Field(default=0.0, ge=0)
+    """Maximum norm of the gradient of all weights; 0 disables clipping."""
+
+    def conflicts(self) -> Iterator[Problem]:
+        """Yield a problem if weight decay is set for an optimizer without it."""
+        if self.weight_decay and not OPTIMIZERS[self.kind].has_weight_decay:
+            supporting = [name for name, each in OPTIMIZERS.items() if each.has_weight_decay]
+            yield Problem(
+                "weight_decay",
+                f"must be 0 with {self.kind}, but is {self.weight_decay} instead: only "
+                f"{', '.join(supporting)} supports it",
+            )
+
+
+def build_optimizer(
+    config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator | None = None
+) -> Optimizer:
+    """Build the optimizer; its learning rate is set before each update."""
+    return OPTIMIZERS[config.kind].build(config, model, workers or WorkerCommunicator())
 
 
 def scale_and_clip_gradients(

@@ -24,7 +24,11 @@ from seq2see.training.checkpoints import (
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
+from seq2see.training.optimizers_and_gradient_clipping import (
+    OPTIMIZERS,
+    OptimizerConfig,
+    build_optimizer,
+)
 from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
@@ -267,7 +271,7 @@ def save(checkpoints: CheckpointDirectory, state: TrainingState, update: int) ->
     return checkpoints.path(update)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_resumed_training_is_bit_identical(tmp_path: Path, optimizer: str) -> None:
     checkpoints = checkpoints_in(tmp_path)
     uninterrupted = build_objective(SMALL)
