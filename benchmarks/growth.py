@@ -33,8 +33,12 @@ from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.model_presets import PRESETS
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import (
+    LearningRateSchedule,
+    OptimizerConfig,
+    ScheduleConfig,
+    build_optimizer,
+)
 from seq2see.training.trainer import ModelUpdater
 
 VOCABULARY = 8000

@@ -16,8 +16,12 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID
 from seq2see.training.launch import join_worker_group
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import (
+    LearningRateSchedule,
+    OptimizerConfig,
+    ScheduleConfig,
+    build_optimizer,
+)
 from seq2see.training.trainer import ModelUpdater
 
 

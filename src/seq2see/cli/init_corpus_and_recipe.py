@@ -67,7 +67,7 @@ def init(
     )
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.settings import suggested_recipe_and_training_time
-    from seq2see.settings.toml_writer import format_toml_value
+    from seq2see.settings.recipe import format_toml_value
 
     with open_corpus(files, languages, columns, format_name) as corpus:
         _check_two_files(corpus.paths)

@@ -30,9 +30,8 @@ from seq2see.text import PAD_ID, TokenizerPair
 from seq2see.training.config import RunConfig, find_component_length_limits
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import build_optimizer
+from seq2see.training.optimization import LearningRateSchedule, build_optimizer
 from seq2see.training.run_directory import CorpusRecord, RunDirectory
-from seq2see.training.schedule import LearningRateSchedule
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
 

@@ -27,7 +27,7 @@ from seq2see.data.batch_loader import UpdateBatches
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like
-from seq2see.training.schedule import LearningRateSchedule
+from seq2see.training.optimization import LearningRateSchedule
 
 STATE_FILE = "state.json"
 

@@ -15,8 +15,7 @@ from seq2see.loss import LossConfig
 from seq2see.metric_registry import ValidationMetric
 from seq2see.model import ATTENTION_KINDS, ModelConfig
 from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.optimizers_and_gradient_clipping import OPTIMIZERS, OptimizerConfig
-from seq2see.training.schedule import ScheduleConfig
+from seq2see.training.optimization import OPTIMIZERS, OptimizerConfig, ScheduleConfig
 
 
 class TrainingLimitsAndHardwareConfig(Config):

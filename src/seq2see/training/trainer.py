@@ -21,8 +21,7 @@ from seq2see.loss import LossSum
 from seq2see.training.checkpoints import CheckpointDirectory, TrainingState, UpdateReport
 from seq2see.training.config import ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.optimizers_and_gradient_clipping import scale_and_clip_gradients
-from seq2see.training.schedule import LearningRateSchedule
+from seq2see.training.optimization import LearningRateSchedule, scale_and_clip_gradients
 from seq2see.training.training_log import TrainingLog
 from seq2see.training.validation import ValidationResult
 

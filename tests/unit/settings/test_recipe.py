@@ -14,7 +14,7 @@ from seq2see.data.corpus_config_and_reading import CorpusConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig
 from seq2see.settings import Recipe
-from seq2see.settings.toml_writer import format_toml_value
+from seq2see.settings.recipe import format_toml_value
 
 DATA: dict[str, Any] = {
     "languages": ["en", "de"],

@@ -13,7 +13,7 @@ from seq2see.training import checkpoints
 from seq2see.training.checkpoints import CheckpointDirectory, TrainingState
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import LearningRateSchedule, ScheduleConfig
 
 
 class Run:

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from seq2see.errors import ConfigError
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import LearningRateSchedule, ScheduleConfig
 
 
 def test_noam_schedule_equals_formula_of_paper() -> None:

@@ -25,7 +25,7 @@ from seq2see.training.checkpoints import (
 )
 from seq2see.training.config import CheckpointConfig, ValidationConfig
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import Trainer
 from seq2see.training.training_log import TrainingLog
 from seq2see.training.validation import ValidationResult

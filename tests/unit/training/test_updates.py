@@ -24,12 +24,13 @@ from seq2see.training.checkpoints import (
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import (
+from seq2see.training.optimization import (
     OPTIMIZERS,
+    LearningRateSchedule,
     OptimizerConfig,
+    ScheduleConfig,
     build_optimizer,
 )
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
 from seq2see.training.trainer import ModelUpdater
 
 PAIRS = [([5, 6, 7], [8, 9]), ([5], [6, 7, 8, 9]), ([9, 8, 7, 6], [5]), ([6, 6], [7, 7])]

@@ -22,8 +22,12 @@ from seq2see.search import SearchConfig, SentenceSearchInput
 from seq2see.text import EOS_ID, PAD_ID
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
-from seq2see.training.optimizers_and_gradient_clipping import OptimizerConfig, build_optimizer
-from seq2see.training.schedule import LearningRateSchedule, ScheduleConfig
+from seq2see.training.optimization import (
+    LearningRateSchedule,
+    OptimizerConfig,
+    ScheduleConfig,
+    build_optimizer,
+)
 from seq2see.training.trainer import ModelUpdater
 
 # B batch, T target tokens, V vocabulary

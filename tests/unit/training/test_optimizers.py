@@ -8,7 +8,7 @@ from torch import nn
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.basic_modules import XavierLinear
-from seq2see.training.optimizers_and_gradient_clipping import (
+from seq2see.training.optimization import (
     Muon,
     OptimizerConfig,
     build_optimizer,
