@@ -15,10 +15,10 @@ from pathlib import Path
 
 from seq2see.bundle import Bundle
 from seq2see.data.readers import read_lines
-from seq2see.engine_names import Precision
 from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
+from seq2see.registries import Precision
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 
 SIZES = (1, 7, 64)

@@ -30,7 +30,7 @@ from seq2see.cpu import tune_malloc
 from seq2see.data.batch_loader import Batch
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer, count_parameters
-from seq2see.model_presets import PRESETS
+from seq2see.registries import PRESETS
 from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.optimization import (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from seq2see import __version__
 from seq2see.cli import app
-from seq2see.model_presets import PRESETS, PresetName
+from seq2see.registries import PRESETS, PresetName
 
 COMMANDS = [
     "demo",

@@ -11,7 +11,7 @@ from pydantic import Field
 from seq2see.config import Config
 from seq2see.errors import ConfigError, Problem, Seq2SeeError
 from seq2see.model import ModelConfig, Transformer, count_parameters
-from seq2see.model_presets import PRESETS
+from seq2see.registries import PRESETS
 
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "heads do not divide d_model": (

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.cli.usage_errors import LANGUAGE_CODE
-from seq2see.document_formats import (
+from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.registries import (
     PLAIN_TEXT,
     UNSUPPORTED_EXTENSIONS,
     check_not_unsupported_document,
     find_format_by_extension,
 )
-from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig

@@ -13,9 +13,8 @@ import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError, Problem, writing
-from seq2see.metric_registry import METRICS, Tokenization
+from seq2see.registries import METRICS, EngineName, Precision, Tokenization
 
 if TYPE_CHECKING:
     from rich.table import Table

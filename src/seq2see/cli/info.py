@@ -10,7 +10,7 @@ import typer
 
 from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
-from seq2see.model_presets import PRESETS
+from seq2see.registries import PRESETS
 
 if TYPE_CHECKING:
     from seq2see.bundle import Bundle

@@ -54,8 +54,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from seq2see.cli.usage_errors import option_name
-from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError, Problem
+from seq2see.registries import EngineName, Precision
 
 if TYPE_CHECKING:
     from seq2see.evaluate import MetricsConfig

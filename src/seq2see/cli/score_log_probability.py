@@ -24,8 +24,8 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
-from seq2see.engine_names import EngineName
 from seq2see.errors import InputError
+from seq2see.registries import EngineName
 
 if TYPE_CHECKING:
     from seq2see.data.readers import SentencePair

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_directories_exist
-from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.registries import EngineName, Precision
 
 if TYPE_CHECKING:
     from socket import socket

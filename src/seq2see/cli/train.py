@@ -11,7 +11,7 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import check_run_path_not_file
 from seq2see.errors import ConfigError, TrainingError
-from seq2see.metric_registry import METRICS
+from seq2see.registries import METRICS
 
 if TYPE_CHECKING:
     from seq2see.training.checkpoints import TrainingProgress

@@ -31,9 +31,8 @@ from seq2see.cli.options import (
     exit_on_interrupt,
     load_translator,
 )
-from seq2see.document_formats import DOCUMENT_EXTENSIONS, PLAIN_TEXT
-from seq2see.engine_names import EngineName, Precision
 from seq2see.errors import Problem
+from seq2see.registries import DOCUMENT_EXTENSIONS, PLAIN_TEXT, EngineName, Precision
 
 if TYPE_CHECKING:
     from seq2see.cli.resumable_output import OutputTarget

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Generic
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from seq2see.atomic_files import atomic_write
-from seq2see.document_formats import find_document_format
 from seq2see.documents.html import parse_html
 from seq2see.documents.parsed_document import (
     ContentT,
@@ -24,6 +23,7 @@ from seq2see.documents.parsed_document import (
 from seq2see.documents.plain_text import parse_plain_text
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError, reading, writing
+from seq2see.registries import find_document_format
 
 if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback

@@ -27,10 +27,10 @@ from typing import Any
 import torch
 
 from seq2see.bundle import Bundle
-from seq2see.engine_names import Precision
 from seq2see.engines import ctranslate2_conversion
 from seq2see.engines.base import BatchResult
 from seq2see.engines.batching import add_special_tokens, batch_by_length
+from seq2see.registries import Precision
 from seq2see.search import Hypothesis, LengthConfig, SearchConfig, SentenceSearchInput
 
 CPU: torch.device = torch.device("cpu")

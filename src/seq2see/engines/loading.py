@@ -12,7 +12,6 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.cpu import resolve_threads, tune_malloc
-from seq2see.engine_names import EngineName, Precision
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,
@@ -30,6 +29,7 @@ from seq2see.engines.ctranslate2_engine import (
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.registries import EngineName, Precision
 from seq2see.search import SearchConfig, SearchObserver, SentenceSearchInput, StopRule
 
 STOP_RULE_NOTE = "stop_rule"

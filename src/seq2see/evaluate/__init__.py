@@ -26,6 +26,7 @@ from seq2see.evaluate.comparison import (
 )
 from seq2see.evaluate.evaluation import (
     Evaluation,
+    EvaluationSet,
     MetricsConfig,
     PronounAccuracy,
     compute_pronoun_accuracy,
@@ -34,7 +35,6 @@ from seq2see.evaluate.evaluation import (
     score_translations,
     translate_evaluation_set,
 )
-from seq2see.evaluate.evaluation_set import EvaluationSet
 
 __all__ = [
     "AlignmentReport",

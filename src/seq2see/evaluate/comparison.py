@@ -9,8 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
-from seq2see.evaluate.evaluation import MetricsConfig, score_to_json
-from seq2see.evaluate.evaluation_set import EvaluationSet
+from seq2see.evaluate.evaluation import EvaluationSet, MetricsConfig, score_to_json
 from seq2see.metrics import MetricComparison, MetricName, MetricStatistics, SignificanceTest
 
 SIGNIFICANCE_LEVEL = 0.05

@@ -11,7 +11,6 @@ tokenized text.
 
 from __future__ import annotations
 
-from seq2see.metric_registry import METRICS, MetricName, Tokenization
 from seq2see.metrics.sacrebleu_metrics import (
     BleuDetails,
     Lines,
@@ -33,6 +32,7 @@ from seq2see.metrics.scores_and_significance import (
     score_sentences,
     score_statistics,
 )
+from seq2see.registries import METRICS, MetricName, Tokenization
 
 __all__ = [
     "DEFAULT_SEED",

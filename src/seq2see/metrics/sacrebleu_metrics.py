@@ -18,7 +18,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from seq2see.errors import InputError
-from seq2see.metric_registry import METRICS, MetricName, Tokenization
+from seq2see.registries import METRICS, MetricName, Tokenization
 from seq2see.text.languages import is_written_without_spaces, primary_language
 
 

@@ -9,7 +9,6 @@ from typing import Literal, Unpack, get_args
 import numpy as np
 
 from seq2see.errors import InputError
-from seq2see.metric_registry import METRICS, MetricName
 from seq2see.metrics.sacrebleu_metrics import (
     Float64Array,
     Lines,
@@ -18,6 +17,7 @@ from seq2see.metrics.sacrebleu_metrics import (
     MetricStatistics,
     References,
 )
+from seq2see.registries import METRICS, MetricName
 
 DEFAULT_SEED = 12345
 """The seed of sacrebleu."""

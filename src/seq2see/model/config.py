@@ -20,7 +20,7 @@ from seq2see.model.positional_encodings import (
     PositionalEncoding,
     RelativePositions,
 )
-from seq2see.model_presets import PRESETS
+from seq2see.registries import PRESETS
 
 AttentionSetting = Literal["encoder_attention", "decoder_attention", "cross_attention"]
 ATTENTION_SETTINGS: tuple[AttentionSetting, ...] = get_args(AttentionSetting)

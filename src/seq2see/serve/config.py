@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.engine_names import EngineName, Precision
+from seq2see.registries import EngineName, Precision
 
 
 class LimitsConfig(Config):

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.bundle import files
-from seq2see.engine_names import EngineName, Precision
 from seq2see.engines.loading import load_torch_engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
+from seq2see.registries import EngineName, Precision
 from seq2see.text.languages import match_language
 from seq2see.translator import Translator, load
 

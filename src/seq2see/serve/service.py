@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from seq2see.data.fables import ContrastivePair
-from seq2see.document_formats import DOCUMENT_EXTENSIONS
 from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
 from seq2see.explain.tracing import explain
+from seq2see.registries import DOCUMENT_EXTENSIONS
 from seq2see.search import SearchConfig
 from seq2see.serve.authentication import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig

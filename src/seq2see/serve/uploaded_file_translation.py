@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2see.document_formats import DOCUMENT_EXTENSIONS, find_format_by_extension
 from seq2see.documents import (
     Document,
     DocumentLanguages,
@@ -29,6 +28,7 @@ from seq2see.documents import (
     translate_parsed_document,
 )
 from seq2see.errors import Seq2SeeError
+from seq2see.registries import DOCUMENT_EXTENSIONS, find_format_by_extension
 from seq2see.serve.errors import (
     ENGINE_FAILED_MESSAGE,
     BadRequest,

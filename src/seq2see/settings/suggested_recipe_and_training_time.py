@@ -15,7 +15,7 @@ from seq2see.data.quality.report import CorpusReport
 from seq2see.data.quality.words_and_word_ids import extract_words
 from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
-from seq2see.model_presets import PresetName
+from seq2see.registries import PresetName
 from seq2see.settings import Recipe
 from seq2see.training.preparation import prepare_run
 from seq2see.training.process_and_update_counts import plan_processes_and_updates

@@ -12,8 +12,8 @@ from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, Problem
 from seq2see.loss import LossConfig
-from seq2see.metric_registry import ValidationMetric
 from seq2see.model import ATTENTION_KINDS, ModelConfig
+from seq2see.registries import ValidationMetric
 from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.optimization import OPTIMIZERS, OptimizerConfig, ScheduleConfig
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol, overload
 
 from seq2see.bundle import Bundle
 from seq2see.cpu import resolve_threads
-from seq2see.engine_names import EngineName, Precision
 from seq2see.engines.base import BatchResult, Engine
 from seq2see.engines.batching import add_special_tokens, collect_in_order
 from seq2see.engines.loading import load_engine
 from seq2see.errors import InputError
+from seq2see.registries import EngineName, Precision
 from seq2see.search import Hypothesis, SearchObserver, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints

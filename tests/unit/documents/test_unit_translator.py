@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from seq2see.document_formats import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS
 from seq2see.documents import (
     UnitIssue,
     translate_document,
@@ -23,6 +22,7 @@ from seq2see.documents.html_tokenizer import find_attribute_value_spans, tokeniz
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
+from seq2see.registries import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS
 from seq2see.search import SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (

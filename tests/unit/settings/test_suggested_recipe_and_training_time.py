@@ -11,7 +11,7 @@ from seq2see.data.fables import load_fables_split
 from seq2see.data.quality.analysis_and_filtering import analyze_corpus
 from seq2see.data.quality.report import CorpusReport, ModelSuggestion
 from seq2see.data.readers import SentencePair
-from seq2see.model_presets import PRESETS, PresetName
+from seq2see.registries import PRESETS, PresetName
 from seq2see.settings import suggested_recipe_and_training_time
 from seq2see.training.builder import RunBuilder
 from seq2see.training.run_directory import RunPlan

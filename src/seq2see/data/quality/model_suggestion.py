@@ -15,7 +15,7 @@ from dataclasses import fields
 from seq2see.data.quality.report import ModelSuggestion, format_count
 from seq2see.data.quality.words_and_word_ids import find_learnable_subwords
 from seq2see.data.readers import SentencePair
-from seq2see.model_presets import PresetName
+from seq2see.registries import PresetName
 from seq2see.text import SpecialIds, TokenizerConfig
 
 _SUBWORDS_PER_ROOT = 9

@@ -11,7 +11,7 @@ import numpy as np
 from seq2see.data.quality.line_shifts import LineShift
 from seq2see.data.quality.words_and_word_ids import FloatArray
 from seq2see.data.readers import SentencePair
-from seq2see.model_presets import PresetName
+from seq2see.registries import PresetName
 from seq2see.text.packed_ids import IntArray
 
 Severity = Literal["fault", "warning", "note"]

@@ -1,11 +1,67 @@
-"""The table of document formats. The module of each format is imported when it is needed."""
+"""The choices that options offer by name: engines, model presets, metrics, document formats.
+
+This module imports nothing slow, such as torch, and no optional dependency: a constructor or module
+that a table names is imported when it is needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from seq2see.errors import InputError
+
+EngineName = Literal["auto", "torch", "ctranslate2"]
+Precision = Literal["float32", "int8"]
+
+PresetName = Literal["tiny", "small", "base", "big"]
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
+    "small": {"d_model": 256, "d_ff": 1024, "heads": 4},
+    "base": {},
+    "big": {
+        "d_model": 1024,
+        "d_ff": 4096,
+        "heads": 16,
+        "dropout": {"embedding": 0.3, "residual": 0.3},
+    },
+}
+"""Settings of `ModelConfig` by the name of the preset; `base` and `big` are those of the paper."""
+
+Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "none"]
+"""Tokenizers of BLEU. sacrebleu has more, but those download their models."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """How a metric is computed and shown."""
+
+    label: str
+    """Name for display."""
+    constructor: str
+    """Function that returns the sacrebleu metric for `MetricOptions`, as module:function."""
+    higher_is_better: bool = True
+    is_compared: bool = True
+    """Whether it is one of the default metrics of a comparison of two systems."""
+
+
+_MODULE = "seq2see.metrics.sacrebleu_metrics"
+METRICS: Mapping[str, MetricDefinition] = {
+    "bleu": MetricDefinition("BLEU", f"{_MODULE}:build_bleu"),
+    "chrf": MetricDefinition("chrF2", f"{_MODULE}:build_chrf"),
+    "ter": MetricDefinition("TER", f"{_MODULE}:build_ter", higher_is_better=False),
+    "exact": MetricDefinition("exact match", f"{_MODULE}:ExactMatch", is_compared=False),
+}
+
+if TYPE_CHECKING:
+    MetricName = str
+    ValidationMetric = str
+else:
+    MetricName = Literal[tuple(METRICS)]
+    ValidationMetric = Literal["loss", *METRICS]
 
 
 @dataclass(frozen=True, slots=True)
