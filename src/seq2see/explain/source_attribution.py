@@ -152,7 +152,7 @@ class SourceAttributor:
         original_T, *occluded = (row_1T[0] for row_1T in log_probs)
         words = torch.stack([original_T - row_T for row_T in occluded], dim=1)
         return SourceAttribution(
-            method="occlusion", token_scores=None, word_scores=_to_floats(words), is_signed=True
+            method="occlusion", token_scores=None, word_scores=to_numpy(words), is_signed=True
         )
 
     def gradient_x_input(self) -> SourceAttribution:
@@ -242,7 +242,7 @@ class SourceAttributor:
     def _build_signed(
         self, method: AttributionMethod, values_TS: Tensor, delta: float | None = None
     ) -> SourceAttribution:
-        tokens = _to_floats(values_TS)
+        tokens = to_numpy(values_TS)
         return SourceAttribution(
             method=method,
             token_scores=tokens,
@@ -300,11 +300,6 @@ def _quadrature(range_N2: Tensor) -> tuple[Tensor, Tensor]:
     points = start_N1 + (end_N1 - start_N1) * offsets
     scaled_weights = (end_N1 - start_N1) * torch.as_tensor(weights / 2).to(range_N2)
     return points.flatten(), scaled_weights.flatten()
-
-
-def _to_floats(values: Tensor) -> FloatArray:
-    array: FloatArray = to_numpy(values)
-    return array
 
 
 def correlate_attribution_methods(
