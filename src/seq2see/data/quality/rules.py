@@ -40,6 +40,8 @@ _LOST_CHARACTERS = re.compile(
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"  # controls; tabs and line ends are white space
     "\ud800-\udfff\ufffe\uffff]"  # surrogates and noncharacters
 )
+_POSSIBLE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÃÂ] ")
+"""Matches all text that ftfy can repair; it excludes most lines with single accents, quickly."""
 _CLOSING_MARKS = "»”’…"
 _MARKUP = re.compile(
     r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|&(?:[a-z]{2,8}|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE
@@ -55,6 +57,8 @@ def encoding_problem(text: str) -> str | None:
         return None
     if lost := _LOST_CHARACTERS.search(text):
         return f"U+{ord(lost[0]):04X}"
+    if not _POSSIBLE_MOJIBAKE.search(text):
+        return None
     for match in BADNESS_RE.finditer(text):
         before = text[: match.start()][-1:]
         is_closed = before.isupper() and match[0][-1] in _CLOSING_MARKS  # "«IRMÃ»" is correct
