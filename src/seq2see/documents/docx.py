@@ -38,6 +38,10 @@ MAX_FORMAT_BYTES = 20_000
 could exhaust the memory; formats that Word writes have some hundred bytes."""
 
 _FILE_TYPE = "a Word document (.docx)"
+_DAMAGED_ARCHIVE_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(NotImplementedError, ValueError),
+)
 _MAIN_PART = "word/document.xml"
 _TEXT_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 """Files of the archive that contain paragraphs."""
@@ -49,7 +53,7 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
     It can be rendered once, because rendering changes the XML.
     """
-    archive = ZipArchive.from_bytes(data, file_name, _FILE_TYPE)
+    archive = ZipArchive.from_bytes(data, file_name)
     if _MAIN_PART not in archive.files:
         raise InputError(f"{file_name} must be {_FILE_TYPE}, but has no {_MAIN_PART}")
     parts = {name: archive.files[name] for name in archive.files if _TEXT_PARTS.fullmatch(name)}
@@ -411,20 +415,21 @@ class ZipArchive:
     _infos: list[zipfile.ZipInfo]
 
     @classmethod
-    def from_bytes(cls, data: bytes, file_name: str, expected_type: str) -> ZipArchive:
+    def from_bytes(cls, data: bytes, file_name: str) -> ZipArchive:
         """Decompress an archive; raise InputError if it is damaged."""
         try:
             with zipfile.ZipFile(BytesIO(data)) as archive:
                 infos = archive.infolist()
-                if len({info.filename for info in infos}) < len(infos):
-                    raise InputError(f"{file_name} must be {expected_type}, but has a part twice")
-                return cls({info.filename: archive.read(info) for info in infos}, infos)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-            raise InputError(f"{file_name} must be {expected_type}, but: {error}") from None
+                files = {info.filename: archive.read(info) for info in infos}
+        except _DAMAGED_ARCHIVE_ERRORS as error:
+            raise InputError(f"{file_name} must be {_FILE_TYPE}, but: {error}") from None
         except RuntimeError:
             raise InputError(
-                f"{file_name} must be {expected_type} without a password, but has one"
+                f"{file_name} must be {_FILE_TYPE} without a password, but has one"
             ) from None
+        if len(files) < len(infos):
+            raise InputError(f"{file_name} must be {_FILE_TYPE}, but has a part twice")
+        return cls(files, infos)
 
     def to_bytes(self, changes: Mapping[str, bytes]) -> bytes:
         """Return the archive with the content of some files replaced, in the same order."""

@@ -17,7 +17,7 @@ placeholders by ordinary words does not work with small models: "7 people" becom
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -46,9 +46,6 @@ from seq2see.translator import AlignmentLink, Translation, join_translations
 if TYPE_CHECKING:
     from seq2see.translator import LineTranslator, TranslationOptions
 
-TranslateWithAlignment = Callable[[Sequence[str]], list[Translation]]
-"""Translates lines and returns their word alignments too."""
-
 _CONFUSION_FLAGS = frozenset({"repetition", "length_limit", "long"})
 """Flags of a translation whose source the model did not understand."""
 _MAX_COPIED_CHARACTERS = 2000
@@ -67,16 +64,12 @@ def translate_protected(
 
     With `keep_numbers`, no number of the source is missing in the translation either.
     """
-
-    def translate(texts: Sequence[str]) -> list[Translation]:
-        return translator.translate(list(texts), options, alignment=True)
-
     protected_lines = [LineWithProtectedRanges(text) for text in lines]
     has_alignment = options is not None and options.alignment
     return [
         _merge_candidates(candidates, has_alignment=has_alignment)
         for candidates in translate_preserving_placeholders(
-            protected_lines, translate, keep_numbers=keep_numbers
+            translator, protected_lines, options, keep_numbers=keep_numbers
         )
     ]
 
@@ -93,8 +86,9 @@ def _merge_candidates(
 
 
 def translate_preserving_placeholders(
+    translator: LineTranslator,
     lines: Sequence[LineWithProtectedRanges],
-    translate: TranslateWithAlignment,
+    options: TranslationOptions | None,
     *,
     keep_numbers: bool = False,
 ) -> list[list[ProtectedTranslation]]:
@@ -106,7 +100,7 @@ def translate_preserving_placeholders(
     for strategy in (_TranslateUnchanged, _RemoveAndReinsert, _TranslateBetween):
         attempts = [strategy(task) for task in tasks if strategy.applies_to(task)]
         texts = [text for attempt in attempts for text in attempt.texts]
-        translations = iter(translate(texts) if texts else [])
+        translations = iter(translator.translate(texts, options, alignment=True) if texts else [])
         for attempt in attempts:
             own = [next(translations) for _ in attempt.texts]
             attempt.task.candidates = attempt.build_candidates(own)

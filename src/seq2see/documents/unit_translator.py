@@ -33,7 +33,7 @@ from seq2see.text.languages import find_sentence_separator
 
 if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback
-    from seq2see.translator import LineTranslator, Translation, TranslationOptions
+    from seq2see.translator import LineTranslator, TranslationOptions
 
 _BATCH_SIZE = 256
 """Number of sentences between two calls of `on_progress`; without it all are one batch."""
@@ -74,8 +74,7 @@ class TextUnitTranslator:
         one.
         """
         sentences_of_units = [self._split(unit) for unit in units]
-        has_tags = [bool(unit.tags) for unit in units]
-        candidates = self._translate_sentences(sentences_of_units, has_tags)
+        candidates = self._translate_sentences(units, sentences_of_units)
         return [
             self._build_units(unit, sentences, [candidates[one.line] for one in sentences])
             for unit, sentences in zip(units, sentences_of_units, strict=True)
@@ -87,14 +86,14 @@ class TextUnitTranslator:
         return [_normalize_sentence(unit.text, one, protected) for one in ranges]
 
     def _translate_sentences(
-        self, sentences_of_units: Sequence[Sequence[_Sentence]], has_tags: Sequence[bool]
+        self, units: Sequence[TextUnit], sentences_of_units: Sequence[Sequence[_Sentence]]
     ) -> dict[LineWithProtectedRanges, list[ProtectedTranslation]]:
         """Translate each different sentence once, with word alignment only where it is needed."""
         in_tagged_unit: dict[LineWithProtectedRanges, bool] = {}
-        for sentences, is_tagged in zip(sentences_of_units, has_tags, strict=True):
+        for unit, sentences in zip(units, sentences_of_units, strict=True):
             for sentence in sentences:
                 line = sentence.line
-                in_tagged_unit[line] = in_tagged_unit.get(line, False) or is_tagged
+                in_tagged_unit[line] = in_tagged_unit.get(line, False) or bool(unit.tags)
         with_alignment, plain = list[LineWithProtectedRanges](), list[LineWithProtectedRanges]()
         for line, is_tagged in in_tagged_unit.items():
             needs_alignment = is_tagged or self._has_protected_text(line)
@@ -134,10 +133,9 @@ class TextUnitTranslator:
     def _translate_protected(
         self, lines: Sequence[LineWithProtectedRanges]
     ) -> list[list[ProtectedTranslation]]:
-        def translate(texts: Sequence[str]) -> list[Translation]:
-            return self._translator.translate(list(texts), self._options, alignment=True)
-
-        return translate_preserving_placeholders(lines, translate, keep_numbers=self._keep_numbers)
+        return translate_preserving_placeholders(
+            self._translator, lines, self._options, keep_numbers=self._keep_numbers
+        )
 
     def _build_units(
         self,

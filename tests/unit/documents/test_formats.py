@@ -539,6 +539,15 @@ def test_damaged_docx_raises_one_line_error(offset: int, tmp_path: Path) -> None
         translate(bytes(content), ".docx", tmp_path)
 
 
+def test_docx_with_unsupported_compression_is_rejected(tmp_path: Path) -> None:
+    content = bytearray(build_docx())
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        start = content.index(signature) + offset
+        content[start : start + 2] = b"\x63\x00"
+    with pytest.raises(InputError, match="must be a Word document .*but: .*compression"):
+        translate(bytes(content), ".docx", tmp_path)
+
+
 def test_other_zip_archives_are_rejected(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
