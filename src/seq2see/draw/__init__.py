@@ -1,7 +1,18 @@
 """Charts and heatmaps, written as PNG, SVG or PDF with matplotlib."""
 
-from seq2see.draw.charts import BarChart, Histogram, LineChart, save_charts
-from seq2see.draw.figure_style_and_files import (
+from seq2see.draw.charts import (
+    BarChart,
+    Heatmap,
+    HeatmapRowBars,
+    HeatmapThumbnails,
+    Histogram,
+    LineChart,
+    save_attention_figure,
+    save_charts,
+    save_diverging_heatmaps,
+    save_heatmaps,
+)
+from seq2see.draw.figure import (
     BLUE,
     FIGURE_FORMATS,
     GRAY,
@@ -12,15 +23,6 @@ from seq2see.draw.figure_style_and_files import (
     choose_figure_fonts,
     open_figure_saved_on_exit,
 )
-from seq2see.draw.heatmaps import (
-    DivergingHeatmap,
-    Heatmap,
-    HeatmapRowBars,
-    HeatmapThumbnails,
-    save_attention_figure,
-    save_diverging_heatmaps,
-    save_heatmaps,
-)
 
 __all__ = [
     "BLUE",
@@ -30,7 +32,6 @@ __all__ = [
     "ORANGE",
     "RED",
     "BarChart",
-    "DivergingHeatmap",
     "Heatmap",
     "HeatmapRowBars",
     "HeatmapThumbnails",

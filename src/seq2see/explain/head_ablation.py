@@ -164,17 +164,17 @@ class HeadImportanceReport(SavedResult):
             f"{self.num_sentences:,} sentences)"
         )
 
-    def build_tables(self) -> list[draw.DivergingHeatmap]:
+    def build_tables(self) -> list[draw.Heatmap]:
         """Return one table for each kind of attention, with layers as rows and heads as columns."""
         names = dict.fromkeys(head.attention_name for head in self.heads)
         return [self._build_table(name) for name in names]
 
-    def _build_table(self, attention_name: str) -> draw.DivergingHeatmap:
+    def _build_table(self, attention_name: str) -> draw.Heatmap:
         results = [head for head in self.heads if head.attention_name == attention_name]
         layers = sorted({result.layer for result in results}, reverse=True)
         heads = sorted({result.head for result in results})
         values = {(result.layer, result.head): result.bleu_change for result in results}
-        return draw.DivergingHeatmap(
+        return draw.Heatmap(
             attention_name,
             [f"layer {layer}" for layer in layers],
             [f"head {head}" for head in heads],

@@ -92,9 +92,7 @@ def render_html_report(title: str, paragraphs: Sequence[str], cards: Sequence[st
     return build_static_page(title, "\n".join(parts))
 
 
-def render_html_heat_table(
-    table: draw.DivergingHeatmap, max_value: float, unsigned: bool = False
-) -> str:
+def render_html_heat_table(table: draw.Heatmap, max_value: float, unsigned: bool = False) -> str:
     """Return an HTML table with colored cells: blue for negative values, orange for positive ones.
 
     Args:

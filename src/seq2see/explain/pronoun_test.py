@@ -332,7 +332,7 @@ def _count_antecedent_preferences(
 def _render_case(case: PronounCaseResult) -> str:
     labels = [attention.label for attention in case.pronoun_attention]
     weights = [attention.weights for attention in case.pronoun_attention]
-    heatmap = draw.DivergingHeatmap("", labels, case.tokens, weights)
+    heatmap = draw.Heatmap("", labels, case.tokens, weights)
     return (
         f"<h2>{escape(case.source)}</h2><p>{escape(case.format_summary())}</p>"
         "<p class='note'>Attention from “it” in each encoder head:</p>"
@@ -346,7 +346,7 @@ def _render_ablations(ablations: Sequence[HeadAblationResult]) -> str:
     addresses = list(dict.fromkeys(ablation.attention_address for ablation in ablations))
     heads = sorted({ablation.head for ablation in ablations})
     values = {(each.attention_address, each.head): each.change for each in ablations}
-    table = draw.DivergingHeatmap(
+    table = draw.Heatmap(
         "",
         addresses,
         [f"head {head}" for head in heads],

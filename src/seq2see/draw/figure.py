@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findSystemFonts, fontManager
 from matplotlib.text import Text
 
-from seq2see.errors import InputError
+from seq2see.errors import InputError, writing
 
 BLUE, ORANGE, GREEN, RED, GRAY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8a8f98"
 
@@ -46,18 +46,23 @@ _STYLE: Any = {  # matplotlib types the keys as a Literal
 
 
 @contextmanager
-def open_figure_saved_on_exit(path: Path | str, size: tuple[float, float]) -> Iterator[Figure]:
+def open_figure_saved_on_exit(
+    path: Path | str, size: tuple[float, float], title: str = ""
+) -> Iterator[Figure]:
     """Yield a new figure, and write it to `path` at the end of the `with` block.
 
     Args:
         path: File to write; its suffix selects the format.
         size: Width and height in inches.
+        title: Title above all charts of the figure.
 
     Raises:
         InputError: If the file cannot be written.
     """
     with mpl.rc_context({**_STYLE, "font.family": list(choose_figure_fonts())}):
         figure = Figure(figsize=size, layout="constrained")
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         yield figure
         _write_figure(figure, Path(path))
 
@@ -130,7 +135,5 @@ def check_figure_path(path: Path) -> None:
 
 def _write_figure(figure: Figure, path: Path) -> None:
     check_figure_path(path)
-    try:
+    with writing(path):
         figure.savefig(path, format=path.suffix.lower().removeprefix("."))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
