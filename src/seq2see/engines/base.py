@@ -32,7 +32,7 @@ class TargetScores:
 
     log_probs: tuple[float, ...]
     """Log-probability of each target token."""
-    attention_ES: Tensor | None
+    attention_ES: Tensor | None = None
     """Cross-attention weights of each target token, if they were requested."""
 
 

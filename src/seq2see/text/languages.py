@@ -112,13 +112,14 @@ UNSPACED_CHARACTERS = (
 """Characters of scripts without spaces between words, as ranges of a regular expression."""
 UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 
-_WORD_CHARACTER = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]")
+SPACED_WORD_CHARACTER = rf"[^\W{UNSPACED_CHARACTERS}]"
+"""A character of a word in a script with spaces between words, as a regular expression."""
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
 
 
 def is_spaced_word_character(character: str) -> bool:
     """Return whether a character is part of a word in a script with spaces between words."""
-    return _WORD_CHARACTER.match(character) is not None
+    return re.match(SPACED_WORD_CHARACTER, character) is not None
 
 
 def find_word_offsets(text: str, piece_starts: set[int]) -> list[tuple[int, int]]:

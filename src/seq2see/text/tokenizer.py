@@ -218,9 +218,9 @@ class Tokenizer:
         return SpecialIds(*(None if i < 0 else i for i in ids))
 
     @cached_property
-    def byte_ids(self) -> tuple[int, ...]:
+    def byte_ids(self) -> frozenset[int]:
         """Ids of the bytes that encode characters without a piece."""
-        return tuple(i for i in range(self.vocab_size) if self._processor.is_byte(i))
+        return frozenset(i for i in range(self.vocab_size) if self._processor.is_byte(i))
 
     def __reduce__(self) -> tuple[Callable[[bytes], Tokenizer], tuple[bytes]]:
         return type(self), (self.serialized_model,)
@@ -275,7 +275,7 @@ class Tokenizer:
             if p not in self.user_defined_symbols
         }
         segmenter = _SEGMENTERS[self.model_type](
-            SegmenterVocabulary(self._text_pieces, scores, self.byte_ids, unk)
+            SegmenterVocabulary(self._text_pieces, scores, sorted(self.byte_ids), unk)
         )
         return SubwordSampler(
             segmenter, {symbol: self._text_pieces[symbol] for symbol in self.user_defined_symbols}

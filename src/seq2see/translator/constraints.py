@@ -16,7 +16,7 @@ from seq2see.search import Beam, Phrase, SentenceSearchInput, StepProcessor
 from seq2see.search.step_processors import PHRASE_PAD, pad_phrases
 from seq2see.text import Tokenizer
 from seq2see.text.languages import (
-    UNSPACED_CHARACTERS,
+    SPACED_WORD_CHARACTER,
     is_spaced_word_character,
     is_written_without_spaces,
 )
@@ -30,7 +30,7 @@ MAX_FORBIDDEN_SEARCHES = 8
 """Maximum number of searches per sentence. A search is repeated if a forbidden phrase was produced
 with pieces that are not forbidden yet."""
 
-_FIRST_WORD = re.compile(rf"[^\W{UNSPACED_CHARACTERS}]+|\S")
+_FIRST_WORD = re.compile(rf"{SPACED_WORD_CHARACTER}+|\S")
 
 
 class PhrasePattern:
@@ -43,8 +43,6 @@ class PhrasePattern:
     def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
         self._flags = re.IGNORECASE if ignore_case else 0
-        self._starts_word = is_spaced_word_character(phrase.lstrip()[0])
-        self._ends_word = is_spaced_word_character(phrase.rstrip()[-1])
 
     @property
     def index_key(self) -> str:
@@ -60,23 +58,16 @@ class PhrasePattern:
 
     def find_all(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the offsets of all matches."""
-        offset = 0
-        while match := self._pattern.search(text, offset):
-            start, end = match.span()
-            has_boundaries = self._has_word_boundaries(text, start, end)
-            if has_boundaries:
-                yield start, end
-            offset = end if has_boundaries else start + 1
-
-    def _has_word_boundaries(self, text: str, start: int, end: int) -> bool:
-        before, after = text[max(0, start - 1) : start], text[end : end + 1]
-        return not (self._starts_word and is_spaced_word_character(before)) and not (
-            self._ends_word and is_spaced_word_character(after)
-        )
+        return (match.span() for match in self._pattern.finditer(text))
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile(r"\s+".join(map(re.escape, self._words)), self._flags)
+        starts_word = is_spaced_word_character(self._words[0][0])
+        ends_word = is_spaced_word_character(self._words[-1][-1])
+        before = f"(?<!{SPACED_WORD_CHARACTER})" if starts_word else ""
+        after = f"(?!{SPACED_WORD_CHARACTER})" if ends_word else ""
+        words = r"\s+".join(map(re.escape, self._words))
+        return re.compile(f"{before}{words}{after}", self._flags)
 
 
 def compile_smart_case_pattern(phrase: str) -> PhrasePattern:
@@ -184,8 +175,9 @@ class LexicalConstraints:
 
         The prefix is used only for the first sentence of a line.
         """
-        entries = self._find_entries(sentence)
-        required = tuple(entry.ids for entry in entries if self._can_be_encoded(entry.ids))
+        unk = self._tokenizer.special_ids.unk
+        ids = [entry.ids for entry in self._find_entries(sentence)]
+        required = tuple(phrase for phrase in ids if phrase and unk not in phrase)
         return replace(search_input, prefix=self._prefix if is_first else (), required=required)
 
     def find_unmet(self, sentence: str, text: str) -> tuple[str, ...]:
@@ -246,9 +238,6 @@ class LexicalConstraints:
     @cached_property
     def _ids_by_piece(self) -> Mapping[str, int]:
         return {piece: i for i, piece in enumerate(self._tokenizer.pieces)}
-
-    def _can_be_encoded(self, ids: Phrase) -> bool:
-        return bool(ids) and self._tokenizer.special_ids.unk not in ids
 
 
 @dataclass(frozen=True, slots=True)

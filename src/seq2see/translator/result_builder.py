@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, starmap
 
 from seq2see.engines.base import Engine, TargetScores
 from seq2see.search import Hypothesis
@@ -37,37 +38,36 @@ NO_TRANSLATION_MESSAGE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FlagInputs:
-    """Properties of a translation from which its flags are computed."""
+def find_flags(
+    source_text: str,
+    target_text: str,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    *,
+    is_finished: bool,
+    is_same_language: bool,
+    has_unknown: bool,
+    retokenized_ids: Sequence[int] | None,
+) -> Iterator[TranslationFlag]:
+    """Yield the flags of a translation.
 
-    source_text: str
-    target_text: str
-    source_ids: Sequence[int]
-    target_ids: Sequence[int]
-    is_finished: bool
-    is_same_language: bool
-    has_unknown: bool
-    retokenized_ids: Sequence[int] | None
-    """Ids of the target text when it is tokenized again; None if that is not checked."""
-
-
-def find_flags(inputs: FlagInputs) -> Iterator[TranslationFlag]:
-    """Yield the flags of a translation."""
-    if not inputs.is_same_language and is_copied_source(inputs.source_text, inputs.target_text):
+    `retokenized_ids` are the ids of the target text when it is tokenized again, or None if that is
+    not checked.
+    """
+    source_length, target_length = len(source_ids), len(target_ids)
+    if not is_same_language and is_copied_source(source_text, target_text):
         yield TranslationFlag.COPIED_SOURCE
-    if has_repetition(inputs.target_ids) and not has_repetition(inputs.source_ids):
+    if has_repetition(target_ids) and not has_repetition(source_ids):
         yield TranslationFlag.REPETITION
-    if not inputs.is_finished:
+    if not is_finished:
         yield TranslationFlag.LENGTH_LIMIT
-    source_length, target_length = len(inputs.source_ids), len(inputs.target_ids)
     if target_length < SHORT_RATIO * source_length - SHORT_SLACK:
         yield TranslationFlag.SHORT
     if target_length > LONG_RATIO * source_length + LONG_SLACK:
         yield TranslationFlag.LONG
-    if inputs.has_unknown:
+    if has_unknown:
         yield TranslationFlag.UNKNOWN
-    if inputs.retokenized_ids not in (None, inputs.target_ids):
+    if retokenized_ids not in (None, target_ids):
         yield TranslationFlag.RETOKENIZED
 
 
@@ -92,41 +92,18 @@ def has_repetition(ids: Sequence[int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedHypothesis:
-    """A hypothesis with its decoded text."""
-
-    segment: Segment
-    hypothesis: Hypothesis
-    text: str
-    retokenized_ids: Sequence[int] | None
-    """Ids of the text when it is tokenized again; None if that is not checked."""
-    target_scores: TargetScores | None
-    """Scores and attention of the tokens, if they were computed."""
-
-
 class ResultBuilder:
     """Builds translations from hypotheses."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        tokenizers: TokenizerPair,
-        is_same_language: bool,
-        constraints: LexicalConstraints | None,
-        threads: int = 1,
-    ) -> None:
-        self._engine = engine
-        self._tokenizers = tokenizers
-        self._source_byte_ids = frozenset(tokenizers.source.byte_ids)
-        self._is_same_language = is_same_language
-        self._constraints = constraints
-        self._threads = threads
+    engine: Engine
+    tokenizers: TokenizerPair
+    is_same_language: bool
+    constraints: LexicalConstraints | None
+    options: TranslationOptions
+    threads: int
 
     def build_translations(
-        self,
-        segments: Sequence[Segment],
-        hypotheses_per_segment: Sequence[Sequence[Hypothesis]],
-        options: TranslationOptions,
+        self, segments: Sequence[Segment], hypotheses_per_segment: Sequence[Sequence[Hypothesis]]
     ) -> Iterator[Translation]:
         """Yield the translation of each segment, with its alternatives."""
         pairs = [
@@ -134,63 +111,67 @@ class ResultBuilder:
             for segment, hypotheses in zip(segments, hypotheses_per_segment, strict=True)
             for hypothesis in hypotheses
         ]
-        tokenizer = self._tokenizers.target
-        texts = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self._threads)
+        tokenizer = self.tokenizers.target
+        texts = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self.threads)
         retokenized: Sequence[Sequence[int] | None] = [None] * len(texts)
-        if options.check_retokenization:
-            retokenized = tokenizer.encode_batch(texts, self._threads)
-        target_scores = self._score_targets(pairs, options)
-        columns = zip(pairs, texts, retokenized, target_scores, strict=True)
-        translations = (
-            self._build_translation(DecodedHypothesis(*pair, text, ids, scores), options)
-            for pair, text, ids, scores in columns
-        )
+        if self.options.check_retokenization:
+            retokenized = tokenizer.encode_batch(texts, self.threads)
+        columns = zip(pairs, texts, retokenized, self._score_targets(pairs), strict=True)
+        translations = starmap(self._build_translation, columns)
         for hypotheses in hypotheses_per_segment:
             if not hypotheses:
                 code = "constraints_unsatisfiable"
                 yield Translation("", 0.0, 0.0, error=NO_TRANSLATION_MESSAGE, error_code=code)
                 continue
-            best, *others = (next(translations) for _ in hypotheses)
+            best, *others = islice(translations, len(hypotheses))
             yield replace(best, alternatives=tuple(others)) if others else best
 
-    def _score_targets(
-        self, pairs: Sequence[tuple[Segment, Hypothesis]], options: TranslationOptions
-    ) -> Sequence[TargetScores | None]:
+    def _score_targets(self, pairs: Sequence[tuple[Segment, Hypothesis]]) -> Sequence[TargetScores]:
         """Compute attention or token scores that are requested but not known from the search."""
+        options = self.options
         needs_scores = options.token_scores and not all(h.token_log_probs for _, h in pairs)
         needs_attention = options.alignment and any(h.attention_ES is None for _, h in pairs)
         if not needs_scores and not needs_attention:
-            return [None] * len(pairs)
+            return [TargetScores(())] * len(pairs)
         targets = [(segment.ids, hypothesis.tokens) for segment, hypothesis in pairs]
-        return self._engine.score_targets(targets, attention=needs_attention)
+        return self.engine.score_targets(targets, attention=needs_attention)
 
     def _build_translation(
-        self, decoded: DecodedHypothesis, options: TranslationOptions
+        self,
+        pair: tuple[Segment, Hypothesis],
+        text: str,
+        retokenized_ids: Sequence[int] | None,
+        scores: TargetScores,
     ) -> Translation:
-        segment, hypothesis, text = decoded.segment, decoded.hypothesis, decoded.text
+        segment, hypothesis = pair
+        source, log_prob, tokens = segment.span.text, hypothesis.log_prob, hypothesis.tokens
         ids = list(hypothesis.tokens_without_eos)
-        inputs = FlagInputs(
-            source_text=segment.span.text,
-            target_text=text,
-            source_ids=segment.ids,
-            target_ids=ids,
-            is_finished=hypothesis.is_finished,
-            is_same_language=self._is_same_language,
-            has_unknown=self._has_unknown(segment.ids, ids),
-            retokenized_ids=decoded.retokenized_ids,
+        flags = tuple(
+            find_flags(
+                source,
+                text,
+                segment.ids,
+                ids,
+                is_finished=hypothesis.is_finished,
+                is_same_language=self.is_same_language,
+                has_unknown=self._has_unknown(segment.ids, ids),
+                retokenized_ids=retokenized_ids,
+            )
         )
-        source, log_prob, flags = segment.span.text, hypothesis.log_prob, tuple(find_flags(inputs))
-        unmet = self._constraints.find_unmet(source, text) if self._constraints else ()
+        unmet = self.constraints.find_unmet(source, text) if self.constraints else ()
+        log_probs = hypothesis.token_log_probs or scores.log_probs
         return Translation(
             text,
             hypothesis.score,
             log_prob,
-            tokens=self._build_tokens(decoded) if options.token_scores else (),
-            alignment=self._build_links(decoded) if options.alignment else (),
+            tokens=build_scored_tokens(self.tokenizers.target, tokens, log_probs, text)
+            if self.options.token_scores
+            else (),
+            alignment=self._align_words(pair, text, scores) if self.options.alignment else (),
             flags=flags,
             unmet_constraints=unmet,
             sentences=(SentencePairOffsets(0, len(source), 0, len(text), log_prob, flags, unmet),),
-            num_tokens=len(hypothesis.tokens),
+            num_tokens=len(tokens),
         )
 
     def _has_unknown(self, source: Sequence[int], target: Sequence[int]) -> bool:
@@ -199,28 +180,25 @@ class ResultBuilder:
         Bytes count in the source only: the model has rarely seen them and mostly omits them, but
         it produces bytes in the target deliberately.
         """
-        has_bytes = not self._source_byte_ids.isdisjoint(source)
-        source_unk = self._tokenizers.source.special_ids.unk
-        target_unk = self._tokenizers.target.special_ids.unk
-        return has_bytes or source_unk in source or target_unk in target
-
-    def _build_tokens(self, decoded: DecodedHypothesis) -> tuple[ScoredToken, ...]:
-        hypothesis, scores = decoded.hypothesis, decoded.target_scores
-        log_probs = hypothesis.token_log_probs or (scores.log_probs if scores else ())
-        return build_scored_tokens(
-            self._tokenizers.target, hypothesis.tokens, log_probs, decoded.text
+        tokenizers = self.tokenizers
+        return (
+            not tokenizers.source.byte_ids.isdisjoint(source)
+            or tokenizers.source.special_ids.unk in source
+            or tokenizers.target.special_ids.unk in target
         )
 
-    def _build_links(self, decoded: DecodedHypothesis) -> tuple[AlignmentLink, ...]:
-        segment, ids = decoded.segment, decoded.hypothesis.tokens_without_eos
-        attention_ES = decoded.hypothesis.attention_ES  # known with a coverage penalty
-        if attention_ES is None and decoded.target_scores:
-            attention_ES = decoded.target_scores.attention_ES
+    def _align_words(
+        self, pair: tuple[Segment, Hypothesis], text: str, scores: TargetScores
+    ) -> tuple[AlignmentLink, ...]:
+        segment, hypothesis = pair
+        attention_ES = hypothesis.attention_ES  # known with a coverage penalty
+        if attention_ES is None:
+            attention_ES = scores.attention_ES
         assert attention_ES is not None
-        first = int(self._engine.special_tokens.source_bos_id is not None)
+        first = int(self.engine.special_tokens.source_bos_id is not None)
         attention_ES = attention_ES[:, first : first + len(segment.ids)]
-        source, target = (segment.span.text, segment.ids), (decoded.text, ids)
-        return align_words(self._tokenizers, source, target, attention_ES).to_links()
+        source, target = (segment.span.text, segment.ids), (text, hypothesis.tokens_without_eos)
+        return align_words(self.tokenizers, source, target, attention_ES).to_links()
 
 
 def build_scored_tokens(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -111,25 +111,37 @@ class ScoredToken:
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentLink:
-    """Link between a target word and a source word, with their character offsets."""
+class OffsetsPair:
+    """Character offsets of a part of the source and of its translation."""
 
     source_start: int
     source_end: int
     target_start: int
     target_end: int
+
+    def shift(self, source: int, target: int) -> Self:
+        """Return a copy with the offsets shifted by `source` and `target` characters."""
+        return replace(
+            self,
+            source_start=self.source_start + source,
+            source_end=self.source_end + source,
+            target_start=self.target_start + target,
+            target_end=self.target_end + target,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentLink(OffsetsPair):
+    """Link between a target word and a source word, with their character offsets."""
+
     weight: float
     """Share of the attention of the target word that the source word gets, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class SentencePairOffsets:
+class SentencePairOffsets(OffsetsPair):
     """Character offsets of a sentence in the source and of its translation."""
 
-    source_start: int
-    source_end: int
-    target_start: int
-    target_end: int
     log_prob: float
     flags: tuple[TranslationFlag, ...] = ()
     unmet_constraints: tuple[str, ...] = ()
@@ -175,9 +187,6 @@ class PairScore:
     """log_prob / length^α."""
     tokens: tuple[ScoredToken, ...]
     """All tokens, including the end-of-sentence token."""
-
-
-_LinkOrSentence = TypeVar("_LinkOrSentence", AlignmentLink, SentencePairOffsets)
 
 
 def join_translations(
@@ -237,8 +246,8 @@ def _join_rank(
             replace(token, start=token.start + target_start, end=token.end + target_start)
             for token in part.tokens
         ]
-        links += [_shift_offsets(link, span.start, target_start) for link in part.alignment]
-        sentences += [_shift_offsets(each, span.start, target_start) for each in part.sentences]
+        links += [link.shift(span.start, target_start) for link in part.alignment]
+        sentences += [each.shift(span.start, target_start) for each in part.sentences]
         start, target_end = span.end, target_start + len(part.text)
     return Translation(
         "".join([*pieces, text[start:]]),
@@ -261,14 +270,3 @@ def _mean_score(parts: Sequence[Translation]) -> float:
         return parts[0].score  # bit-exact
     total = sum(part.score * part.num_tokens for part in parts)
     return total / (sum(part.num_tokens for part in parts) or 1)
-
-
-def _shift_offsets(item: _LinkOrSentence, source: int, target: int) -> _LinkOrSentence:
-    """Return a copy with the offsets shifted by `source` and `target` characters."""
-    return replace(
-        item,
-        source_start=item.source_start + source,
-        source_end=item.source_end + source,
-        target_start=item.target_start + target,
-        target_end=item.target_end + target,
-    )

@@ -157,8 +157,8 @@ class Translator:
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
         if isinstance(text, str):
-            return self._translate_lines([text], options, 0)[0]
-        return self._translate_lines(list(require_iterable_of_lines(text)), options, 0)
+            return self._translate_lines([text], options)[0]
+        return self._translate_lines(list(require_iterable_of_lines(text)), options)
 
     def stream(
         self,
@@ -181,8 +181,9 @@ class Translator:
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
         remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
+        constraints = self._build_constraints(options)
         while chunk := list(islice(remaining, size)):
-            yield from self._translate_lines(chunk, options, first_line)
+            yield from self._translate_lines(chunk, options, first_line, constraints)
             first_line += len(chunk)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
@@ -199,25 +200,29 @@ class Translator:
         target_ids = [[*ids, eos] for ids in self.tokenizers.target.encode_batch(targets)]
         source_ids = self.tokenizers.source.encode_batch(sources)
         scores = self.engine.score_targets(list(zip(source_ids, target_ids, strict=True)))
-        return [
-            self._build_pair_score(ids, target_scores.log_probs, length_penalty)
-            for ids, target_scores in zip(target_ids, scores, strict=True)
-        ]
-
-    def _build_pair_score(
-        self, target_ids: Sequence[int], log_probs: Sequence[float], length_penalty: float
-    ) -> PairScore:
-        tokenizer, log_prob = self.tokenizers.target, sum(log_probs)
-        text = tokenizer.decode(target_ids[:-1])
-        tokens = build_scored_tokens(tokenizer, target_ids, log_probs, text)
-        return PairScore(log_prob, log_prob / len(target_ids) ** length_penalty, tokens)
+        tokenizer, results = self.tokenizers.target, []
+        for ids, target_scores in zip(target_ids, scores, strict=True):
+            log_prob, text = sum(target_scores.log_probs), tokenizer.decode(ids[:-1])
+            tokens = build_scored_tokens(tokenizer, ids, target_scores.log_probs, text)
+            results.append(PairScore(log_prob, log_prob / len(ids) ** length_penalty, tokens))
+        return results
 
     def _translate_lines(
-        self, lines: Sequence[str], options: TranslationOptions, first_line: int
+        self,
+        lines: Sequence[str],
+        options: TranslationOptions,
+        first_line: int = 0,
+        constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         segmented = self.split_lines(lines, options)
         requests = self.build_requests(segmented, first_line)
-        return self.merge_segments(segmented, self.translate_segments(requests, options))
+        translations = self.translate_segments(requests, options, constraints=constraints)
+        return self.merge_segments(segmented, translations)
+
+    def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
+        if not options.has_constraints:
+            return None
+        return LexicalConstraints(options, self.tokenizers.target, self.languages[1])
 
     def split_lines(self, lines: Sequence[str], options: TranslationOptions) -> list[SegmentedLine]:
         """Return lines with their segments, for `build_requests` and `merge_segments`."""
@@ -243,20 +248,22 @@ class Translator:
         requests: Sequence[SegmentRequest],
         options: TranslationOptions,
         observer: SearchObserver | None = None,
+        constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         """Translate segments of any lines, and build the results while the engine searches.
 
-        `observer` receives the steps of a search with the torch engine.
+        `observer` receives the steps of a search with the torch engine. `constraints` are those of
+        the options, if they were built already.
         """
-        constraints = self._build_constraints(options)
-        is_same_language = self.languages[0] == self.languages[1]
+        constraints = constraints or self._build_constraints(options)
+        source, target = self.languages
         builder = ResultBuilder(
-            self.engine, self.tokenizers, is_same_language, constraints, self.threads
+            self.engine, self.tokenizers, source == target, constraints, options, self.threads
         )
         results: dict[int, Translation] = {}
         for indices, hypotheses in self._search(requests, options, constraints, observer):
             segments = [requests[index].segment for index in indices]
-            batch = builder.build_translations(segments, hypotheses, options)
+            batch = builder.build_translations(segments, hypotheses)
             results.update(zip(indices, batch, strict=True))
         return [results[index] for index in range(len(requests))]
 
@@ -272,11 +279,6 @@ class Translator:
             self.tokenizers.source, self.languages, self.max_tokens, split, self.threads
         )
 
-    def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
-        if not options.has_constraints:
-            return None
-        return LexicalConstraints(options, self.tokenizers.target, self.languages[1])
-
     def _search(
         self,
         requests: Sequence[SegmentRequest],
@@ -284,8 +286,8 @@ class Translator:
         constraints: LexicalConstraints | None,
         observer: SearchObserver | None,
     ) -> Iterator[BatchResult]:
-        inputs = [request.search_input for request in requests]
         if constraints is None:
+            inputs = [request.search_input for request in requests]
             yield from self.engine.search(inputs, options.search, observer=observer)
             return
         inputs = [
@@ -319,7 +321,13 @@ class Translator:
             retries = []
             for index, hypotheses in zip(indices, collect_in_order(batches), strict=True):
                 results[index] = hypotheses
-                violations = {v for h in hypotheses for v in self._find_violations(h, constraints)}
+                violations = {
+                    phrase
+                    for ids in (hypothesis.tokens_without_eos for hypothesis in hypotheses)
+                    for phrase in constraints.find_violations(
+                        ids, self.tokenizers.target.decode(ids)
+                    )
+                }
                 if new := violations.difference(inputs[index].forbidden):
                     forbidden = (*inputs[index].forbidden, *sorted(new))
                     inputs[index] = replace(inputs[index], forbidden=forbidden)
@@ -328,12 +336,6 @@ class Translator:
             if not indices:
                 break
         return results
-
-    def _find_violations(
-        self, hypothesis: Hypothesis, constraints: LexicalConstraints
-    ) -> Iterator[tuple[int, ...]]:
-        ids = hypothesis.tokens_without_eos
-        yield from constraints.find_violations(ids, self.tokenizers.target.decode(ids))
 
 
 def load(

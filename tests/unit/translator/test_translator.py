@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,6 @@ from seq2see.translator.constraints import (
     RequiredPhraseBoundaryProcessor,
 )
 from seq2see.translator.result_builder import (
-    FlagInputs,
     find_flags,
     has_repetition,
 )
@@ -510,7 +510,7 @@ def test_first_occurrence_of_phrase_ends_its_word() -> None:
     assert not forbids(3, 4, 6, 3, 4)
 
 
-def case(source: str = "a b c d", text: str = "w x y z", **more) -> FlagInputs:
+def case(source: str = "a b c d", text: str = "w x y z", **more) -> dict[str, Any]:
     ids = list(range(len(text.split())))
     usual = {"source_ids": list(range(len(source.split()))), "target_ids": ids, "is_finished": True}
     more = {
@@ -520,7 +520,7 @@ def case(source: str = "a b c d", text: str = "w x y z", **more) -> FlagInputs:
         **usual,
         **more,
     }
-    return FlagInputs(source, text, **more)
+    return {"source_text": source, "target_text": text, **more}
 
 
 @pytest.mark.parametrize(
@@ -541,8 +541,8 @@ def case(source: str = "a b c d", text: str = "w x y z", **more) -> FlagInputs:
         (case(retokenized_ids=[9, 9]), [TranslationFlag.RETOKENIZED]),
     ],
 )
-def test_flags(given: FlagInputs, expected: list[TranslationFlag]) -> None:
-    assert list(find_flags(given)) == expected
+def test_flags(given: dict[str, Any], expected: list[TranslationFlag]) -> None:
+    assert list(find_flags(**given)) == expected
 
 
 def test_alignment_uses_the_attention_of_the_search(engine, tokenizers, monkeypatch) -> None:
