@@ -25,11 +25,9 @@ from seq2see.metrics.scores_and_significance import (
     DEFAULT_SEED,
     MetricComparison,
     SignificanceTest,
-    compare_scores,
     compare_statistics,
     compute_metric_score,
     compute_metric_scores,
-    score_sentences,
     score_statistics,
 )
 from seq2see.registries import METRICS, MetricName, Tokenization
@@ -48,11 +46,9 @@ __all__ = [
     "SignificanceTest",
     "Tokenization",
     "check_metrics_and_options",
-    "compare_scores",
     "compare_statistics",
     "compute_metric_score",
     "compute_metric_scores",
     "find_fallback_tokenization",
-    "score_sentences",
     "score_statistics",
 ]

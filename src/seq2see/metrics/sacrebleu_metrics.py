@@ -79,9 +79,7 @@ Float64Array = NDArray[np.float64]
 
 
 _TOKENIZATIONS: Mapping[str, Tokenization] = {
-    "zh": "zh",
-    "cmn": "zh",
-    "yue": "zh",
+    **dict.fromkeys(("zh", "cmn", "yue"), "zh"),
     "ja": "ja-mecab",
     "ko": "ko-mecab",
 }
@@ -97,8 +95,6 @@ class MetricOptions(TypedDict, total=False):
     """Tokenizer of BLEU. By default that of the language, which is 13a for most."""
     lowercase: bool | None
     """Ignore case. By default only TER ignores case."""
-    effective_order: bool
-    """BLEU: use n-grams up to the length of the text, for single sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,7 @@ class MetricStatistics:
         return float(self._compute(stats).score)
 
     def compute_sentence_values(self, system: int) -> Float64Array:
-        """Return the score of each sentence of a system. For BLEU use `score_sentences`."""
+        """Return the score of each sentence of a system. BLEU is not meaningful for sentences."""
         return np.array([self.compute_value(row) for row in self.line_statistics[system]])
 
     def compute_score(
@@ -184,10 +180,12 @@ class MetricStatistics:
         `settings` are added to the signature.
         """
         result = self._compute(stats.sum(axis=0))
-        details = _build_details(result) if isinstance(result, BLEUScore) else None
-        return MetricScore(
-            self.metric, float(result.score), self.format_signature(**settings), details, interval
-        )
+        details = None
+        if isinstance(result, BLEUScore):
+            precisions = tuple(map(float, result.precisions))
+            details = BleuDetails(precisions, float(result.bp), result.sys_len, result.ref_len)
+        signature = self.format_signature(**settings)
+        return MetricScore(self.metric, float(result.score), signature, details, interval)
 
     def format_signature(self, **settings: int) -> str:
         """Return the signature of sacrebleu, with the given settings added."""
@@ -205,21 +203,16 @@ def _check_lines(systems: Sequence[Lines], references: References) -> list[list[
         is_list = isinstance(lines, Sequence) and not isinstance(lines, str)
         if not is_list or not all(isinstance(line, str) for line in lines):
             raise InputError("hypotheses and references must be lists of texts, but are not")
-    num_hypotheses, num_references = (
-        [len(lines) for lines in lists] for lists in (systems, reference_lists)
-    )
-    if len({*num_hypotheses, *num_references}) > 1:
+    num_lines = [[len(lines) for lines in lists] for lists in (systems, reference_lists)]
+    if len({*num_lines[0], *num_lines[1]}) > 1:
+        hypotheses, given_references = (", ".join(map(str, counts)) for counts in num_lines)
         raise InputError(
             "there must be as many references as hypotheses, but there are "
-            f"{_join(num_hypotheses)} hypotheses and {_join(num_references)} references"
+            f"{hypotheses} hypotheses and {given_references} references"
         )
-    if not num_hypotheses[0]:
+    if not num_lines[0][0]:
         raise InputError("there must be at least one sentence to score, but there is none")
     return reference_lists
-
-
-def _join(counts: Sequence[int]) -> str:
-    return ", ".join(map(str, counts))
 
 
 def _build_sacrebleu_metric(metric: MetricName, options: MetricOptions) -> Metric:
@@ -238,7 +231,6 @@ def build_bleu(options: MetricOptions) -> BLEU:
             lowercase=bool(options.get("lowercase")),
             force=True,  # no warning about tokenized text: the signature has the tokenizer
             tokenize=tokenization,
-            effective_order=options.get("effective_order", False),
         )
     except RuntimeError:
         extra = {"ja-mecab": "japanese", "ko-mecab": "korean"}[tokenization]
@@ -295,8 +287,3 @@ def _choose_tokenization(options: MetricOptions) -> Tokenization:
         known = ", ".join(get_args(Tokenization))
         raise InputError(f"`tokenize` must be one of {known}, but is {tokenization} instead")
     return tokenization
-
-
-def _build_details(result: BLEUScore) -> BleuDetails:
-    precisions = tuple(map(float, result.precisions))
-    return BleuDetails(precisions, float(result.bp), result.sys_len, result.ref_len)

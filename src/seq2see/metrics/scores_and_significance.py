@@ -123,19 +123,6 @@ def compute_metric_scores(
     }
 
 
-def score_sentences(
-    hypotheses: Lines,
-    references: References,
-    metric: MetricName = "chrf",
-    **options: Unpack[MetricOptions],
-) -> list[MetricScore]:
-    """Return the score of each sentence. BLEU uses n-grams up to the length of the sentence."""
-    sentence_options: MetricOptions = {**options, "effective_order": True}
-    statistics = MetricStatistics(metric, [hypotheses], references, sentence_options)
-    (stats,) = statistics.line_statistics
-    return [statistics.compute_score(row[None]) for row in stats]
-
-
 SignificanceTest = Literal["bootstrap", "randomization"]
 
 _DEFAULT_SAMPLES: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
@@ -167,39 +154,20 @@ class MetricComparison:
         return None if gain == 0 else "second" if gain > 0 else "first"
 
 
-def compare_scores(
-    first: Lines,
-    second: Lines,
-    references: References,
-    metric: MetricName = "bleu",
-    test: SignificanceTest = "bootstrap",
-    samples: int | None = None,
-    seed: int = DEFAULT_SEED,
-    **options: Unpack[MetricOptions],
-) -> MetricComparison:
-    """Compare two systems with a significance test.
-
-    `bootstrap` draws sentences with replacement, by default 1,000 times. `randomization` swaps the
-    outputs of the systems at random, by default 10,000 times.
-
-    Raises:
-        InputError: If the numbers of lines differ or an argument is invalid.
-    """
-    if test not in _DEFAULT_SAMPLES:
-        raise InputError(
-            f"`test` must be one of {', '.join(_DEFAULT_SAMPLES)}, but is {test} instead"
-        )
-    statistics = MetricStatistics(metric, [first, second], references, options)
-    return compare_statistics(statistics, (test,), samples, seed)[test]
-
-
 def compare_statistics(
     statistics: MetricStatistics,
     tests: Sequence[SignificanceTest] = get_args(SignificanceTest),
     samples: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> dict[SignificanceTest, MetricComparison]:
-    """Compare two systems with several significance tests on the same resampled test sets."""
+    """Compare two systems with several significance tests on the same resampled test sets.
+
+    `bootstrap` draws sentences with replacement, by default 1,000 times. `randomization` swaps the
+    outputs of the systems at random, by default 10,000 times.
+
+    Raises:
+        InputError: If the number of samples is below 1.
+    """
     sample_counts = {test: _count_samples(test, samples) for test in tests}
     max_samples = max(counts["bs"] for counts in sample_counts.values())
     differences = bootstrap_differences(statistics, max_samples, seed)
