@@ -18,7 +18,7 @@ from seq2see.text import (
     split_sentences,
 )
 from seq2see.text.normalization import escape_meta_space, normalize_and_escape, unescape_meta_space
-from seq2see.text.subword_sampling import SegmenterVocabulary, UnigramDropoutSegmenter
+from seq2see.text.subword_sampling import SegmenterVocabulary, segment_with_unigram
 from seq2see.translator import Translation, join_translations
 
 SYMBOLS = ("⟦0⟧", "<x>", "<x>y")
@@ -193,8 +193,9 @@ def test_unigram_finds_the_best_segmentation(
 ) -> None:
     ids = {piece: number for number, piece in enumerate(scores)}
     unknown = len(ids)
-    segmenter = UnigramDropoutSegmenter(SegmenterVocabulary(ids, scores, [], unknown))
-    count, found = segmenter.segment(word, iter(sorted(drops)))
+    vocabulary = SegmenterVocabulary(ids, scores, [], unknown)
+    count, pieces = segment_with_unigram(vocabulary, word, iter(sorted(drops)))
+    found = vocabulary.encode_pieces(pieces)
     spans = [(a, b) for a, b in combinations(range(len(word) + 1), 2)]
     decisions = [(a, b) for a, b in spans if b > a + 1 and word[a:b] in scores]
     assert count == len(decisions)

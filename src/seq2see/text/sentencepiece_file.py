@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from seq2see.errors import InputError
 
@@ -50,14 +51,14 @@ def read_sentencepiece_info(model: bytes) -> SentencePieceTypeAndSymbols:
     model_type, symbols, config_json = "unigram", [], None  # unigram is the default of the format
     for number, value in iter_protobuf_fields(model):
         if number == _PIECES:
-            piece = dict(iter_protobuf_fields(_as_bytes(value)))
-            if piece.get(_PIECE_TYPE) == _USER_DEFINED:
-                symbols.append(_as_bytes(piece[_PIECE_TEXT]).decode())
+            piece = _decode_piece(value)
+            if piece.piece_type == _USER_DEFINED:
+                symbols.append(piece.text)
         elif number == _TRAINER:
-            trainer = dict(iter_protobuf_fields(_as_bytes(value)))
-            model_type = _MODEL_TYPES[int(trainer.get(_TRAINER_MODEL_TYPE, 1))]
+            trainer = dict(iter_protobuf_fields(value))
+            model_type = _MODEL_TYPES[trainer.get(_TRAINER_MODEL_TYPE, 1)]
         elif number == _CONFIG:
-            config_json = _as_bytes(value).decode()
+            config_json = value.decode()
     return SentencePieceTypeAndSymbols(model_type, tuple(symbols), config_json)
 
 
@@ -66,17 +67,11 @@ def embed_config(model: bytes, config_json: str) -> bytes:
 
     Messages of this format are merged by concatenation.
     """
-    content = config_json.encode()
-    return model + encode_varint(_CONFIG << 3 | _BYTES) + encode_varint(len(content)) + content
+    return model + _encode_field(_CONFIG, config_json.encode())
 
 
-def _as_bytes(value: int | bytes) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def iter_protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field of a protocol buffer."""
+def iter_protobuf_fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each field of a protocol buffer; a value is an int or bytes."""
     position = 0
     while position < len(message):
         tag, position = _read_varint(message, position)
@@ -160,31 +155,27 @@ def _read_pieces(model: bytes) -> tuple[dict[str, SentencePieceEntry], bytes]:
     """Return the pieces of a model by their texts, and all other fields."""
     pieces, other_fields = {}, b""
     for number, value in iter_protobuf_fields(model):
-        if number == _PIECES and isinstance(value, bytes):
+        if number == _PIECES:
             piece = _decode_piece(value)
             pieces[piece.text] = piece
-        elif isinstance(value, bytes):
-            other_fields += _encode_field(number, value)
         else:
-            other_fields += encode_varint(number << 3 | _VARINT) + encode_varint(value)
+            other_fields += _encode_field(number, value)
     return pieces, other_fields
 
 
 def _decode_piece(message: bytes) -> SentencePieceEntry:
     fields = dict(iter_protobuf_fields(message))
-    text, score = fields[_PIECE_TEXT], fields.get(_PIECE_SCORE, b"\0\0\0\0")
-    assert isinstance(text, bytes)
-    assert isinstance(score, bytes)
-    return SentencePieceEntry(
-        text.decode(), struct.unpack("<f", score)[0], int(fields.get(_PIECE_TYPE, _NORMAL))
-    )
+    (score,) = struct.unpack("<f", fields.get(_PIECE_SCORE, bytes(4)))
+    return SentencePieceEntry(fields[_PIECE_TEXT].decode(), score, fields.get(_PIECE_TYPE, _NORMAL))
 
 
 def _encode_piece(piece: SentencePieceEntry) -> bytes:
     score = encode_varint(_PIECE_SCORE << 3 | _FIXED32) + struct.pack("<f", piece.score)
-    piece_type = encode_varint(_PIECE_TYPE << 3 | _VARINT) + encode_varint(piece.piece_type)
-    return _encode_field(_PIECE_TEXT, piece.text.encode()) + score + piece_type
+    text = _encode_field(_PIECE_TEXT, piece.text.encode())
+    return text + score + _encode_field(_PIECE_TYPE, piece.piece_type)
 
 
-def _encode_field(number: int, content: bytes) -> bytes:
-    return encode_varint(number << 3 | _BYTES) + encode_varint(len(content)) + content
+def _encode_field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return encode_varint(number << 3 | _VARINT) + encode_varint(value)
+    return encode_varint(number << 3 | _BYTES) + encode_varint(len(value)) + value

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
-from typing import Protocol
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 
 from seq2see.keyed_random import iterate_uniform
 
@@ -27,7 +26,7 @@ _MAX_CACHED_LENGTH = 24
 """Longer words are not cached."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SegmenterVocabulary:
     """Pieces that can occur in a text."""
 
@@ -37,111 +36,108 @@ class SegmenterVocabulary:
     """Ids of the 256 bytes; empty without byte fallback."""
     unk_id: int
 
-    def encode_piece(self, piece: str) -> Sequence[int]:
-        """Return the id of the piece, or the ids of its bytes, or the unknown id."""
+    @cached_property
+    def max_piece_length(self) -> int:
+        """Length of the longest piece."""
+        return max(map(len, self.scores), default=1)
+
+    @cached_property
+    def unk_score(self) -> float:
+        """Score of a character without a piece, with the penalty of SentencePiece."""
+        return min(self.scores.values(), default=0.0) - 10
+
+    def encode_pieces(self, pieces: Iterable[str]) -> tuple[int, ...]:
+        """Return the id of each piece, or the ids of its bytes, or the unknown id."""
+        return tuple(i for piece in pieces for i in self._encode_piece(piece))
+
+    def _encode_piece(self, piece: str) -> Sequence[int]:
         piece_id = self.ids.get(piece)
         if piece_id is not None:
             return (piece_id,)
         return [self.byte_ids[b] for b in piece.encode()] if self.byte_ids else (self.unk_id,)
 
 
-class DropoutSegmenter(Protocol):
-    """Segments a word into pieces."""
-
-    def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Return the number of decisions and the ids.
-
-        `drops` yields the numbers of the dropped decisions in ascending order.
-        """
+Segmenter = Callable[[SegmenterVocabulary, str, Iterator[int]], tuple[int, list[str]]]
+"""Returns the number of decisions and the pieces of a word; it gets the numbers of the dropped
+decisions in ascending order."""
 
 
-class BpeDropoutSegmenter:
-    """Merges the pair with the best score, the leftmost of equals, until no pair can be merged."""
+def segment_with_bpe(
+    vocabulary: SegmenterVocabulary, word: str, drops: Iterator[int]
+) -> tuple[int, list[str]]:
+    """Merge the pair with the best score, the leftmost of equals, until no pair can be merged."""
+    parts = list(word)
+    after = list(range(1, len(parts) + 1))
+    before = list(range(-1, len(parts) - 1))
+    candidates: list[tuple[float, int, int, str]] = []
 
-    def __init__(self, vocabulary: SegmenterVocabulary) -> None:
-        self.vocabulary = vocabulary
-
-    def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Segment a word; see `DropoutSegmenter`."""
-        parts = list(word)
-        after = list(range(1, len(parts) + 1))
-        before = list(range(-1, len(parts) - 1))
-        candidates: list[tuple[float, int, int, str]] = []
-        for left, right in pairwise(range(len(parts))):
-            self._add_candidate(candidates, parts, left, right)
-        decision, drop = -1, next(drops, -1)
-        while candidates:
-            _, left, right, merged = heapq.heappop(candidates)
-            if not parts[left] or not parts[right] or parts[left] + parts[right] != merged:
-                continue  # one of the two was merged with another piece
-            decision += 1
-            if decision == drop:
-                drop = next(drops, -1)
-                continue
-            parts[left], parts[right] = merged, ""
-            after[left] = next_part = after[right]
-            if next_part < len(parts):
-                before[next_part] = left
-                self._add_candidate(candidates, parts, left, next_part)
-            if before[left] >= 0:
-                self._add_candidate(candidates, parts, before[left], left)
-        return decision + 1, [
-            i for part in parts if part for i in self.vocabulary.encode_piece(part)
-        ]
-
-    def _add_candidate(
-        self, candidates: list[tuple[float, int, int, str]], parts: list[str], left: int, right: int
-    ) -> None:
+    def add_candidate(left: int, right: int) -> None:
         merged = parts[left] + parts[right]
-        score = self.vocabulary.scores.get(merged)
+        score = vocabulary.scores.get(merged)
         if score is not None:
             heapq.heappush(candidates, (-score, left, right, merged))
 
+    for left, right in pairwise(range(len(parts))):
+        add_candidate(left, right)
+    decision, drop = -1, next(drops, -1)
+    while candidates:
+        _, left, right, merged = heapq.heappop(candidates)
+        if not parts[left] or not parts[right] or parts[left] + parts[right] != merged:
+            continue  # one of the two was merged with another piece
+        decision += 1
+        if decision == drop:
+            drop = next(drops, -1)
+            continue
+        parts[left], parts[right] = merged, ""
+        after[left] = next_part = after[right]
+        if next_part < len(parts):
+            before[next_part] = left
+            add_candidate(left, next_part)
+        if before[left] >= 0:
+            add_candidate(before[left], left)
+    return decision + 1, [part for part in parts if part]
 
-class UnigramDropoutSegmenter:
-    """Finds the segmentation with the highest sum of scores."""
 
-    def __init__(self, vocabulary: SegmenterVocabulary) -> None:
-        self.vocabulary = vocabulary
-        self.max_piece_length = max(map(len, vocabulary.scores), default=1)
-        self.unk_score = (
-            min(vocabulary.scores.values(), default=0.0) - 10
-        )  # the penalty of SentencePiece
-
-    def segment(self, word: str, drops: Iterator[int]) -> tuple[int, list[int]]:
-        """Segment a word; see `DropoutSegmenter`."""
-        scores = self.vocabulary.scores
-        best = [0.0] + [-math.inf] * len(word)
-        starts = [0] * (len(word) + 1)
-        decision, drop = -1, next(drops, -1)
-        for start in range(len(word)):
-            for end in range(start + 1, min(start + self.max_piece_length, len(word)) + 1):
-                score = scores.get(word[start:end], self.unk_score if end == start + 1 else None)
-                if score is None:
+def segment_with_unigram(
+    vocabulary: SegmenterVocabulary, word: str, drops: Iterator[int]
+) -> tuple[int, list[str]]:
+    """Find the segmentation with the highest sum of scores."""
+    scores, max_piece_length = vocabulary.scores, vocabulary.max_piece_length
+    best = [0.0] + [-math.inf] * len(word)
+    starts = [0] * (len(word) + 1)
+    decision, drop = -1, next(drops, -1)
+    for start in range(len(word)):
+        for end in range(start + 1, min(start + max_piece_length, len(word)) + 1):
+            score = scores.get(word[start:end], vocabulary.unk_score if end == start + 1 else None)
+            if score is None:
+                continue
+            if end > start + 1:
+                decision += 1
+                if decision == drop:
+                    drop = next(drops, -1)
                     continue
-                if end > start + 1:
-                    decision += 1
-                    if decision == drop:
-                        drop = next(drops, -1)
-                        continue
-                if best[start] + score > best[end]:
-                    best[end], starts[end] = best[start] + score, start
-        return decision + 1, self._encode(word, starts)
+            if best[start] + score > best[end]:
+                best[end], starts[end] = best[start] + score, start
+    parts, end = [], len(word)
+    while end:
+        parts.append(word[starts[end] : end])
+        end = starts[end]
+    return decision + 1, parts[::-1]
 
-    def _encode(self, word: str, starts: Sequence[int]) -> list[int]:
-        parts, end = [], len(word)
-        while end:
-            parts.append(word[starts[end] : end])
-            end = starts[end]
-        return [i for part in reversed(parts) for i in self.vocabulary.encode_piece(part)]
+
+SEGMENTERS: Mapping[str, Segmenter] = {"bpe": segment_with_bpe, "unigram": segment_with_unigram}
+"""Segmenters by the type of the tokenizer."""
 
 
 class SubwordSampler:
     """Segments words with dropout, with a cache for short words. It is thread-safe."""
 
-    def __init__(self, segmenter: DropoutSegmenter, symbols: Mapping[str, int]) -> None:
-        self.segmenter = segmenter
-        self.symbols = symbols
+    def __init__(
+        self, segmenter: Segmenter, vocabulary: SegmenterVocabulary, symbols: Mapping[str, int]
+    ) -> None:
+        self._segmenter = segmenter
+        self._vocabulary = vocabulary
+        self._symbols = symbols
         self._segment_cached = lru_cache(_CACHE_SIZE)(self._segment)
 
     def sample(self, words: Sequence[str], dropout: float, key: Sequence[int]) -> list[int]:
@@ -158,14 +154,17 @@ class SubwordSampler:
         self, word: str, remaining: int, gaps: Iterator[int]
     ) -> tuple[int, Sequence[int]]:
         """Return the decisions that remain before the next dropped one, and the ids."""
-        if word in self.symbols:
-            return remaining, (self.symbols[word],)
+        if word in self._symbols:
+            return remaining, (self._symbols[word],)
         if len(word) > _MAX_CACHED_LENGTH:
-            positions = _drop_positions(remaining, gaps)
-            num_decisions, word_ids = self.segmenter.segment(word, positions)
+            positions = accumulate(
+                gaps, lambda position, gap: position + 1 + gap, initial=remaining
+            )
+            num_decisions, pieces = self._segmenter(self._vocabulary, word, positions)
             # gaps beyond the end of the word can be discarded: the distribution is memoryless
             has_drop = remaining < num_decisions
-            return next(gaps) if has_drop else remaining - num_decisions, word_ids
+            remaining = next(gaps) if has_drop else remaining - num_decisions
+            return remaining, self._vocabulary.encode_pieces(pieces)
         drops: tuple[int, ...] = ()
         num_decisions, ids = self._segment_cached(word, drops)
         while remaining < num_decisions:
@@ -175,14 +174,8 @@ class SubwordSampler:
         return remaining - num_decisions, ids
 
     def _segment(self, word: str, drops: tuple[int, ...]) -> tuple[int, Sequence[int]]:
-        num_decisions, ids = self.segmenter.segment(word, iter(drops))
-        return num_decisions, tuple(ids)
-
-
-def _drop_positions(first: int, gaps: Iterator[int]) -> Iterator[int]:
-    while True:
-        yield first
-        first += 1 + next(gaps)
+        num_decisions, pieces = self._segmenter(self._vocabulary, word, iter(drops))
+        return num_decisions, self._vocabulary.encode_pieces(pieces)
 
 
 def _draw_gaps(rate: float, key: Sequence[int]) -> Iterator[int]:

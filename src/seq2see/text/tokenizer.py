@@ -31,20 +31,8 @@ from seq2see.text.normalization import (
     unescape_meta_space,
 )
 from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
-from seq2see.text.subword_sampling import (
-    BpeDropoutSegmenter,
-    DropoutSegmenter,
-    SegmenterVocabulary,
-    SubwordSampler,
-    UnigramDropoutSegmenter,
-)
+from seq2see.text.subword_sampling import SEGMENTERS, SegmenterVocabulary, SubwordSampler
 from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
-
-_SEGMENTERS: dict[str, Callable[[SegmenterVocabulary], DropoutSegmenter]] = {
-    "bpe": BpeDropoutSegmenter,
-    "unigram": UnigramDropoutSegmenter,
-}
-
 
 _FILES = ("tokenizer.model", "source.model", "target.model")
 
@@ -262,9 +250,9 @@ class Tokenizer:
 
     @cached_property
     def _sampler(self) -> SubwordSampler:
-        if self.model_type not in _SEGMENTERS:
+        if self.model_type not in SEGMENTERS:
             raise InputError(
-                f"only {', '.join(_SEGMENTERS)} models can be sampled, "
+                f"only {', '.join(SEGMENTERS)} models can be sampled, "
                 f"but this one is {self.model_type}"
             )
         processor, unk = self._processor, self.special_ids.unk
@@ -274,12 +262,9 @@ class Tokenizer:
             for p, i in self._text_pieces.items()
             if p not in self.user_defined_symbols
         }
-        segmenter = _SEGMENTERS[self.model_type](
-            SegmenterVocabulary(self._text_pieces, scores, sorted(self.byte_ids), unk)
-        )
-        return SubwordSampler(
-            segmenter, {symbol: self._text_pieces[symbol] for symbol in self.user_defined_symbols}
-        )
+        vocabulary = SegmenterVocabulary(self._text_pieces, scores, sorted(self.byte_ids), unk)
+        symbols = {symbol: self._text_pieces[symbol] for symbol in self.user_defined_symbols}
+        return SubwordSampler(SEGMENTERS[self.model_type], vocabulary, symbols)
 
 
 @dataclass(frozen=True, slots=True)
