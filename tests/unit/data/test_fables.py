@@ -21,8 +21,7 @@ from seq2see.data.fables import (
     load_unseen_pronoun_cases,
     split_words,
 )
-from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS, VERBS
-from seq2see.data.fables.morphology import build_conjugation
+from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS, VERBS, build_conjugation
 from seq2see.data.fables.phrases import build_words, contract_and_elide, use_prevocalic_forms
 from seq2see.data.fables.pronoun_pairs import PRONOUN_FRAMES
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS

@@ -10,8 +10,8 @@ candidates, a `PronounAnnotation`: the position of "it", its antecedent, a corre
 translation, and the same pair with the predicate masked. Cases come in minimal pairs that differ
 only in the predicate; with the predicate masked, accuracy is 50 % by construction.
 
-Words (`lexicon` with its tables) and their inflection (`morphology`); noun phrases and clauses in
-both languages (`phrases`); random choice of words (`word_choice`); constructions
+Words and their forms (`lexicon` with its tables); noun phrases and clauses in both languages
+(`phrases`); random choice of words (`word_choice`); constructions
 (`simple_sentences`, `complex_sentences`) and sentences with an ambiguous "it" (`pronoun_pairs`);
 the splits (`corpus`).
 """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from seq2see.data.fables.lexicon import BE_VERB, Verb
-from seq2see.data.fables.morphology import Tense
+from seq2see.data.fables.lexicon import BE_VERB, Tense, Verb
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     NO_SUBJECT,

@@ -12,7 +12,6 @@ from functools import cache, lru_cache
 from itertools import count
 from random import Random
 
-from seq2see.data.fables import morphology
 from seq2see.data.fables.lexicon import ADJECTIVES, FULL_LEXICON, NOUNS, SHORT_LEXICON
 from seq2see.data.fables.phrases import (
     BilingualPhrase,
@@ -250,15 +249,10 @@ def _reserved_words() -> dict[str, frozenset[str]]:
     """Return for each form of a noun the words that no sentence of the splits may contain."""
     reserved: dict[str, frozenset[str]] = {}
     for noun in NOUNS:
-        adjectives = [each.en for each in ADJECTIVES if is_reserved_noun_adjective_pair(noun, each)]
-        forms = frozenset(form for each in adjectives for form in _adjective_forms(each))
+        adjectives = [each for each in ADJECTIVES if is_reserved_noun_adjective_pair(noun, each)]
+        forms = frozenset(f for a in adjectives for f in (a.en, a.comparative, a.superlative))
         reserved[noun.en] = reserved[noun.en_plural] = forms
     return reserved
-
-
-def _adjective_forms(adjective: str) -> tuple[str, ...]:
-    graded = morphology.inflect_comparative(adjective), morphology.inflect_superlative(adjective)
-    return adjective, *(word for word in graded if " " not in word)
 
 
 def _has_reserved_pair(phrase: BilingualPhrase) -> bool:

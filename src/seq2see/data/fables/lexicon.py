@@ -1,30 +1,24 @@
-"""Nouns, adjectives, determiners and verbs in English and French, read from TSV tables.
+"""Nouns, adjectives, determiners, verbs and adverbials in English and French, from TSV tables.
 
-Nouns have a kind; adjectives and verbs apply to nouns of certain kinds. An adjective that fits only
-one noun of a sentence decides which noun "it" refers to. The order of the tables is part of the
-corpus: the most common words come first, with mixed genders. Regular forms are left empty.
+A table has a column per field of its class. It has all forms of a word, except those of French
+verbs, which are conjugated. Nouns have a kind, and adjectives and verbs apply to nouns of certain
+kinds. An adjective that fits only one noun of a sentence decides which noun "it" refers to. The
+order of the tables is part of the corpus: the most common words come first, with mixed genders.
 """
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
+from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
-from seq2see.data.fables.morphology import (
-    Conjugation,
-    Gender,
-    Person,
-    Tense,
-    build_conjugation,
-    inflect_english_plural,
-    inflect_feminine,
-    inflect_french_plural,
-    inflect_ing_form,
-    inflect_regular_past,
-    inflect_third_person,
-    read_table,
-)
-
+T = TypeVar("T")
+Gender = Literal["m", "f"]
+Person = Literal["I", "we", "you", "it", "they"]
+Tense = Literal["present", "progressive", "past", "perfect", "imperfect", "future"]
 NounKinds = tuple[str, ...]
 NOUN_KIND_GROUPS: dict[str, NounKinds] = {
     "animate": ("animal", "person"),
@@ -39,6 +33,91 @@ def expand_kinds(names: str) -> NounKinds:
     return tuple(kind for name in names.split() for kind in NOUN_KIND_GROUPS.get(name, (name,)))
 
 
+@dataclass(frozen=True, slots=True)
+class Conjugation:
+    """The principal parts of a French verb."""
+
+    infinitive: str
+    je: str
+    il: str
+    ils: str
+    stem: str
+    """Stem of the "nous" form and of the imparfait."""
+    future_stem: str
+    participle: str
+
+    def present(self, person: Person) -> str:
+        """Return the form of the présent."""
+        irregular = {"être": ("sommes", "êtes"), "dire": ("disons", "dites")}.get(self.infinitive)
+        nous, vous = irregular or (_join_ending(self.stem, "ons"), self.stem + "ez")
+        return {"I": self.je, "we": nous, "you": vous, "it": self.il, "they": self.ils}[person]
+
+    def imperfect(self, person: Person) -> str:
+        """Return the form of the imparfait."""
+        endings = {"I": "ais", "we": "ions", "you": "iez", "it": "ait", "they": "aient"}
+        return _join_ending("ét" if self.infinitive == "être" else self.stem, endings[person])
+
+    def simple_future(self, person: Person) -> str:
+        """Return the form of the futur simple."""
+        endings = {"I": "ai", "we": "ons", "you": "ez", "it": "a", "they": "ont"}
+        return self.future_stem + endings[person]
+
+    def inflect_participle(self, gender: Gender, plural: bool) -> str:
+        """Return the participle for a gender and number: mangé, mangée, mangés, mangées."""
+        word = self.participle + ("e" if gender == "f" else "")
+        return word + ("s" if plural and not word.endswith("s") else "")
+
+
+def _join_ending(stem: str, ending: str) -> str:
+    """Add an ending; the spelling of g and c changes before a and o: mangeait, commençait."""
+    if ending[0] in "ao" and stem[-1] in "gc":
+        stem = stem + "e" if stem[-1] == "g" else stem[:-1] + "ç"
+    return stem + ending
+
+
+REGULAR_ENDINGS = {
+    "er": ("e", "e", "", "é"),
+    "ir": ("is", "it", "iss", "i"),
+    "re": ("s", "", "", "u"),
+}
+"""Endings of je, il, the stem and the participle."""
+
+
+def build_conjugation(infinitive: str) -> Conjugation:
+    """Return the principal parts of a French verb.
+
+    Verbs that are not in the table are regular and end in -er, -ir (like finir) or -dre.
+    """
+    if infinitive in IRREGULAR_VERBS:
+        return IRREGULAR_VERBS[infinitive]
+    root, ending = infinitive[:-2], infinitive[-2:]
+    je, il, stem, participle = REGULAR_ENDINGS[ending]
+    parts = (root + je, root + il, root + stem + "ent", root + stem)
+    return Conjugation(infinitive, *parts, infinitive.removesuffix("e"), root + participle)
+
+
+CONVERTERS: dict[Any, Callable[[str], object]] = {
+    bool: bool,
+    NounKinds: expand_kinds,
+    Conjugation: build_conjugation,
+}
+"""By the type of a field; all other fields are text."""
+
+
+def read_table(name: str, row_class: Callable[..., T]) -> tuple[T, ...]:
+    """Return the rows of a TSV table of this package as instances of a class.
+
+    The columns are its fields; a flag is true if its cell is not empty.
+    """
+    text = resources.files(__package__).joinpath(f"{name}.tsv").read_text("utf-8")
+    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    types = get_type_hints(row_class)
+    return tuple(
+        row_class(**{field: CONVERTERS.get(types[field], str)(row[field]) for field in row})
+        for row in rows
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
     """A noun in both languages."""
@@ -51,27 +130,30 @@ class Noun:
     gender: Gender
     in_short: bool
 
-    @classmethod
-    def from_row(cls, row: dict[str, str]) -> Noun:
-        """Return the noun of a row of nouns.tsv."""
-        return cls(
-            row["kind"],
-            row["en"],
-            row["en_plural"] or inflect_english_plural(row["en"]),
-            row["fr"],
-            row["fr_plural"] or inflect_french_plural(row["fr"]),
-            "m" if row["gender"] == "m" else "f",
-            bool(row["in_short"]),
-        )
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrenchForms:
+    """The French forms of an adjective or determiner; forms that do not exist are empty."""
+
+    masculine: str
+    feminine: str
+    masculine_plural: str
+    feminine_plural: str
+
+    def inflect(self, gender: Gender, plural: bool) -> str:
+        """Return the form for a gender and number, before elision."""
+        if gender == "m":
+            return self.masculine_plural if plural else self.masculine
+        return self.feminine_plural if plural else self.feminine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Adjective:
+class Adjective(FrenchForms):
     """An adjective in both languages."""
 
     en: str
-    fr: str
-    feminine: str
+    comparative: str
+    superlative: str
     noun_kinds: NounKinds
     is_hindrance: bool
     """Whether it can be a reason not to do something."""
@@ -82,74 +164,41 @@ class Adjective:
     """Whether it is "avoir" with a noun in French, as in "avoir faim" for "be hungry"."""
     in_short: bool
 
-    @classmethod
-    def from_row(cls, row: dict[str, str]) -> Adjective:
-        """Return the adjective of a row of adjectives.tsv."""
-        fr = row["fr"].removeprefix("avoir ")
-        return cls(
-            row["en"],
-            fr,
-            row["feminine"] or inflect_feminine(fr),
-            expand_kinds(row["noun_kinds"]),
-            is_hindrance=bool(row["hindrance"]),
-            precedes_noun=bool(row["precedes_noun"]),
-            is_gradable=not row["not_gradable"],
-            uses_avoir=row["fr"].startswith("avoir "),
-            in_short=bool(row["in_short"]),
-        )
-
-    def inflect(self, gender: Gender, plural: bool) -> str:
-        """Return the French form for a gender and number."""
-        if self.uses_avoir:
-            return self.fr
-        word = self.fr if gender == "m" else self.feminine
-        return inflect_french_plural(word) if plural else word
-
     def fits_noun(self, noun: Noun) -> bool:
         """Return whether the adjective can describe a noun."""
         return noun.kind in self.noun_kinds
 
 
-@dataclass(frozen=True, slots=True)
-class Determiner:
-    """An article, possessive, demonstrative or number; forms that do not exist are empty."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Determiner(FrenchForms):
+    """An article, possessive, demonstrative or number."""
 
     name: str
     en: str
     en_plural: str
-    masculine: str
-    feminine: str
-    masculine_plural: str
-    feminine_plural: str
     kind: str
-
-    def french_form(self, gender: Gender, plural: bool) -> str:
-        """Return the French form for a gender and number, before elision."""
-        if gender == "m":
-            return self.masculine_plural if plural else self.masculine
-        return self.feminine_plural if plural else self.feminine
 
 
 BE_PAST: dict[Person, str] = {"I": "was", "we": "were", "you": "were", "it": "was", "they": "were"}
 BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is", "they": "are"}
-ETRE, AVOIR = build_conjugation("être"), build_conjugation("avoir")
-ETRE_VERBS = frozenset(
-    ["aller", "venir", "revenir", "entrer", "arriver", "partir", "tomber", "rester", "passer"]
-)
-"""Verbs whose compound tenses are formed with être."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
     """A verb in both languages, with its particle or preposition in each."""
 
+    group: str
     en: str
+    en_third_person: str
+    en_ing: str
     en_past: str
     en_participle: str
     en_particle: str
     fr: Conjugation
     fr_particle: str
     is_reflexive: bool
+    uses_etre: bool
+    """Whether French compound tenses are formed with être."""
     subject_kinds: NounKinds
     object_kinds: NounKinds
     is_stative: bool
@@ -157,30 +206,6 @@ class Verb:
     is_momentary: bool
     """Whether it describes a moment: there is no imparfait and no progressive."""
     in_short: bool
-
-    @classmethod
-    def from_row(cls, row: dict[str, str]) -> Verb:
-        """Return the verb of a row of verbs.tsv."""
-        past = row["past"] or inflect_regular_past(row["en"])
-        return cls(
-            row["en"],
-            past,
-            row["participle"] or past,
-            row["en_particle"],
-            build_conjugation(row["fr"].removeprefix("se ")),
-            row["fr_particle"],
-            row["fr"].startswith("se "),
-            expand_kinds(row["subject_kinds"]),
-            expand_kinds(row["object_kinds"]),
-            is_stative=row["aspect"] == "stative",
-            is_momentary=row["aspect"] == "momentary",
-            in_short=bool(row["in_short"]),
-        )
-
-    @property
-    def uses_etre(self) -> bool:
-        """Whether compound tenses are formed with être."""
-        return self.is_reflexive or self.fr.infinitive in ETRE_VERBS
 
     @property
     def past_tense(self) -> Tense:
@@ -194,13 +219,13 @@ class Verb:
         if self.en == "be":
             return (BE_PRESENT if tense == "present" else BE_PAST)[person], ""
         if tense == "present" or (self.is_stative and tense == "progressive"):
-            return "", inflect_third_person(self.en) if person == "it" else self.en
+            return "", self.en_third_person if person == "it" else self.en
         if tense == "past" or (self.is_stative and tense == "imperfect"):
             return "", self.en_past
         if tense == "perfect":
             return "has" if person == "it" else "have", self.en_participle
         auxiliary = (BE_PRESENT if tense == "progressive" else BE_PAST)[person]
-        return auxiliary, inflect_ing_form(self.en)
+        return auxiliary, self.en_ing
 
     def french_form(self, tense: Tense, person: Person) -> str:
         """Return the verb in a simple tense, or the auxiliary of a compound tense."""
@@ -211,14 +236,31 @@ class Verb:
         return self.fr.imperfect(person) if tense == "imperfect" else self.fr.simple_future(person)
 
 
-NOUNS = tuple(map(Noun.from_row, read_table("nouns")))
-ADJECTIVES = tuple(map(Adjective.from_row, read_table("adjectives")))
-DETERMINERS = {row["name"]: Determiner(**row) for row in read_table("determiners")}
+class Adverbial(NamedTuple):
+    """An adverbial or preposition in both languages."""
+
+    group: str
+    tense: str
+    en: str
+    fr: str
+    noun_kinds: NounKinds
+    """Kinds of nouns after a preposition."""
+
+
+IRREGULAR_VERBS = {verb.infinitive: verb for verb in read_table("irregular_verbs", Conjugation)}
+ETRE, AVOIR = build_conjugation("être"), build_conjugation("avoir")
+NOUNS = read_table("nouns", Noun)
+ADJECTIVES = read_table("adjectives", Adjective)
+DETERMINERS = {each.name: each for each in read_table("determiners", Determiner)}
 NUMBERS = tuple(name for name, each in DETERMINERS.items() if each.kind == "number")
 VERBS: dict[str, tuple[Verb, ...]] = {}
-for _row in read_table("verbs"):
-    VERBS[_row["group"]] = (*VERBS.get(_row["group"], ()), Verb.from_row(_row))
+for _verb in read_table("verbs", Verb):
+    VERBS[_verb.group] = (*VERBS.get(_verb.group, ()), _verb)
 BE_VERB, BE_AS_AVOIR = VERBS["being"]  # the second is "avoir", as in "be hungry", "avoir faim"
+ADVERBIALS: dict[tuple[str, str], list[Adverbial]] = {}
+"""By group and tense."""
+for _adverbial in read_table("adverbials", Adverbial):
+    ADVERBIALS.setdefault((_adverbial.group, _adverbial.tense), []).append(_adverbial)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import BE_AS_AVOIR, BE_VERB, DETERMINERS, Adjective, Noun, Verb
-from seq2see.data.fables.morphology import Gender, Person, Tense
+from seq2see.data.fables.lexicon import (
+    BE_AS_AVOIR,
+    BE_VERB,
+    DETERMINERS,
+    Adjective,
+    Gender,
+    Noun,
+    Person,
+    Tense,
+    Verb,
+)
 
 PronounRole = Literal["", "subject", "object", "pronoun", "predicate"]
 """Role of a word in a sentence with an ambiguous "it"."""
@@ -216,7 +224,7 @@ def build_noun_phrase(
         noun.en_plural if plural else noun.en, noun.fr_plural if plural else noun.fr, role
     )
     forms = DETERMINERS[determiner]
-    fr_article = forms.french_form(noun.gender, plural)
+    fr_article = forms.inflect(noun.gender, plural)
     if fr_article == "des" and any(precedes for precedes, _ in described):
         fr_article = "de"
     article = build_phrase(forms.en_plural if plural else forms.en, fr_article)
@@ -288,10 +296,9 @@ def verb_group(
     finite = verb.french_form(tense, subject.person)
     pas = build_words(FRENCH_NEGATIONS.get(negation, ""), negation_key)
     if tense in {"past", "perfect"}:
-        form = verb.fr.participle
         agreement = subject if verb.uses_etre else clitic.agreement if clitic else participle
-        if agreement:
-            form = morphology.inflect_participle(form, agreement.gender, agreement.plural)
+        agreement = agreement or AgreementFeatures("m")
+        form = verb.fr.inflect_participle(agreement.gender, agreement.plural)
         verbs = build_words(finite, tense_key), build_words(form, action)
     else:
         verbs = build_words(finite, action, tense_key), ()
@@ -376,7 +383,7 @@ def infinitive_phrase(
 ) -> BilingualPhrase:
     """Return an infinitive; `form` is "to" for "to cross", "-ing" or "" for "cross"."""
     key = AlignmentKey()
-    en = morphology.inflect_ing_form(verb.en) if form == "-ing" else f"{form} {verb.en}"
+    en = verb.en_ing if form == "-ing" else f"{form} {verb.en}"
     se = "se" if verb.is_reflexive else ""
     fr = build_words(f"{se} {verb.fr.infinitive} {verb.fr_particle}", key)
     return BilingualPhrase(build_words(f"{en} {verb.en_particle}", key) + clitic.en, clitic.fr + fr)
@@ -399,7 +406,7 @@ def build_comparative_with_than(
     """Return "wider than" (plus), "less wide than" (moins) or "as wide as" (aussi)."""
     degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
     if french_adverb == "plus":
-        adverb, _, form = morphology.inflect_comparative(adjective.en).partition(" ")
+        adverb, _, form = adjective.comparative.partition(" ")
     else:
         adverb, form = "less" if french_adverb == "moins" else "as", adjective.en
     if form:

@@ -20,12 +20,13 @@ from seq2see.data.fables.lexicon import (
     VERBS,
     Adjective,
     FableLexicon,
+    Gender,
     Noun,
     NounKinds,
+    Tense,
     Verb,
     nouns_of_kinds,
 )
-from seq2see.data.fables.morphology import Gender, Tense
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     AgreementFeatures,

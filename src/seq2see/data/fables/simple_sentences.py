@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from seq2see.data.fables import morphology
-from seq2see.data.fables.lexicon import BE_VERB, NUMBERS, VERBS, nouns_of_kinds
-from seq2see.data.fables.morphology import Person
+from seq2see.data.fables.lexicon import BE_VERB, NUMBERS, VERBS, Person, nouns_of_kinds
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     AlignmentKey,
@@ -228,7 +226,7 @@ def _passive(choose: WordChooser) -> BilingualPhrase:
     victim = choose.noun_phrase(verb.object_kinds, exclude=[agent.noun])
     tense = choose.pick_tense("past", "future")
     agreement = victim.agreement
-    form = morphology.inflect_participle(verb.fr.participle, agreement.gender, agreement.plural)
+    form = verb.fr.inflect_participle(agreement.gender, agreement.plural)
     participle = build_phrase(verb.en_participle, form)
     be = verb_group(BE_VERB, tense, agreement, choose.negation(0.2))
     return victim + be + participle + build_phrase("by", "par") + agent
@@ -305,7 +303,7 @@ def _superlative(choose: WordChooser) -> BilingualPhrase:
     adjective = choose.adjective(animal, "comparable")
     if adjective.precedes_noun:
         return _superlative(choose)
-    quality = build_phrase(morphology.inflect_superlative(adjective.en), f"le plus {adjective.fr}")
+    quality = build_phrase(adjective.superlative, f"le plus {adjective.masculine}")
     kind = build_noun_phrase("the", animal)
     subject = choose.noun_phrase(choose.pick(others), "the", plural=False, adjective_rate=0)
     predicate = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)

@@ -8,16 +8,17 @@ from random import Random
 from typing import TypeVar
 
 from seq2see.data.fables.lexicon import (
+    ADVERBIALS,
     FULL_LEXICON,
     Adjective,
     FableLexicon,
     Noun,
     NounKinds,
+    Tense,
     Verb,
     expand_kinds,
     nouns_of_kinds,
 )
-from seq2see.data.fables.morphology import Tense, read_table
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     BilingualPhrase,
@@ -31,11 +32,6 @@ from seq2see.data.fables.phrases import (
 T = TypeVar("T")
 ANIMATE = expand_kinds("animate")
 TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive", "imperfect")
-ADVERBIALS: dict[tuple[str, str], list[tuple[str, str, NounKinds]]] = {}
-"""By group and tense: English, French, and the kinds of nouns after a preposition."""
-for _row in read_table("adverbials"):
-    _adverbial = _row["en"], _row["fr"], expand_kinds(_row["noun_kinds"])
-    ADVERBIALS.setdefault((_row["group"], _row["tense"]), []).append(_adverbial)
 ANY_DETERMINER = ("the", "the", "the", "the", "a", "this", "my")
 DEFINITE = ("the", "the", "this", "my")
 FAMILY_NOUNS = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
@@ -173,12 +169,14 @@ class WordChooser:
 
     def adverbial(self, group: str, tense: Tense | str = "") -> BilingualPhrase:
         """Choose an adverbial of a group that fits a tense; empty if there is none."""
-        choices = ADVERBIALS.get((group, tense))
-        return build_phrase(*self.pick(choices)[:2]) if choices else EMPTY_PHRASE
+        if not (choices := ADVERBIALS.get((group, tense))):
+            return EMPTY_PHRASE
+        _, _, en, fr, _ = self.pick(choices)
+        return build_phrase(en, fr)
 
     def location(self, *exclude: Noun | None) -> BilingualPhrase:
         """Choose a preposition with a noun phrase, for example "near the bridge"."""
-        en, fr, kinds = self.pick(ADVERBIALS["location", ""])
+        _, _, en, fr, kinds = self.pick(ADVERBIALS["location", ""])
         return build_phrase(en, fr) + self.noun_phrase(kinds, "the", False, 0.2, exclude=exclude)
 
     def optional_location(self, verb: Verb, probability: float) -> BilingualPhrase:
