@@ -164,7 +164,7 @@ class Bundle:
     def _write(self, directory: Path, weights: dict[str, Tensor]) -> None:
         writers: dict[str, files.FileWriter] = {
             name: partial(Path.write_bytes, data=tokenizer.serialized_model)
-            for name, tokenizer in _tokenizers_by_file(self.tokenizers).items()
+            for name, tokenizer in self.tokenizers.files.items()
         }
         writers[files.WEIGHTS_FILE] = partial(save_file, weights)
         checksums = {
@@ -193,18 +193,7 @@ def _load_tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:
     for name in [name for name in paths if name != files.WEIGHTS_FILE]:
         with files.error_context(paths[name]):
             tokenizers[name] = Tokenizer(paths[name].read_bytes())
-    joint = tokenizers.get(files.JOINT_TOKENIZER_FILE)
-    source = joint or tokenizers[files.SOURCE_TOKENIZER_FILE]
-    return TokenizerPair(source, joint or tokenizers[files.TARGET_TOKENIZER_FILE])
-
-
-def _tokenizers_by_file(tokenizers: TokenizerPair) -> dict[str, Tokenizer]:
-    if tokenizers.is_joint:
-        return {files.JOINT_TOKENIZER_FILE: tokenizers.source}
-    return {
-        files.SOURCE_TOKENIZER_FILE: tokenizers.source,
-        files.TARGET_TOKENIZER_FILE: tokenizers.target,
-    }
+    return TokenizerPair.from_files(tokenizers)
 
 
 def _remove_leftovers(directory: Path) -> None:

@@ -17,13 +17,9 @@ from safetensors import SafetensorError
 
 from seq2see.atomic_files import PARTIAL_SUFFIX, compute_sha256, flushed_file
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.text.tokenizer import TOKENIZER_FILES
 
 CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "README.md", "model.safetensors"
-JOINT_TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE = (
-    "tokenizer.model",
-    "source.model",
-    "target.model",
-)
 RUN_FILE = "run.json"
 """File that a training run writes at its start; the model is written at its end."""
 DAMAGED_HINT = "copy the whole model directory again"
@@ -111,9 +107,7 @@ def rename_to_final_names(directory: Path, checksums: Mapping[str, str]) -> None
     """Rename temporary files to their final names, and remove tokenizers of the old model."""
     for name, checksum in checksums.items():
         _temporary_path(directory, name, checksum).replace(directory / name)
-    for name in {JOINT_TOKENIZER_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE} - set(
-        checksums
-    ):
+    for name in {*TOKENIZER_FILES} - {*checksums}:
         (directory / name).unlink(missing_ok=True)
 
 

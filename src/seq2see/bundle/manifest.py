@@ -12,9 +12,6 @@ from pydantic import Field, JsonValue
 from seq2see import __version__
 from seq2see.bundle.files import (
     DAMAGED_HINT,
-    JOINT_TOKENIZER_FILE,
-    SOURCE_TOKENIZER_FILE,
-    TARGET_TOKENIZER_FILE,
     WEIGHTS_FILE,
     error_context,
 )
@@ -23,6 +20,7 @@ from seq2see.config import Config
 from seq2see.errors import InputError, Problem
 from seq2see.model import ModelConfig, count_parameters
 from seq2see.text import BOS_ID, EOS_ID
+from seq2see.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE
 
 FORMAT_VERSION = 1
 """Version of the model directory. Newer versions are rejected. It must be increased when older
@@ -117,13 +115,13 @@ class Manifest(BundleMetadata):
         """Yield a message if other files are listed, because their names are used as paths."""
         names = set(self.checksums)
         if names not in (
-            {WEIGHTS_FILE, JOINT_TOKENIZER_FILE},
-            {WEIGHTS_FILE, SOURCE_TOKENIZER_FILE, TARGET_TOKENIZER_FILE},
+            {WEIGHTS_FILE, JOINT_FILE},
+            {WEIGHTS_FILE, SOURCE_FILE, TARGET_FILE},
         ):
             yield Problem(
                 "checksums",
-                f"must name {WEIGHTS_FILE} and either {JOINT_TOKENIZER_FILE} or "
-                f"{SOURCE_TOKENIZER_FILE} and {TARGET_TOKENIZER_FILE}, "
+                f"must name {WEIGHTS_FILE} and either {JOINT_FILE} or "
+                f"{SOURCE_FILE} and {TARGET_FILE}, "
                 f"but has {', '.join(sorted(names)) or 'nothing'} instead",
             )
 

@@ -21,6 +21,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.registries import EngineName, Precision
 from seq2see.text.languages import match_language
+from seq2see.text.tokenizer import TOKENIZER_FILES
 from seq2see.translator import Translator, load
 
 _PREFERRED_PIVOT = "en"
@@ -28,9 +29,7 @@ _PREFERRED_PIVOT = "en"
 _MODEL_FILES = (
     files.CONFIG_FILE,
     files.WEIGHTS_FILE,
-    files.JOINT_TOKENIZER_FILE,
-    files.SOURCE_TOKENIZER_FILE,
-    files.TARGET_TOKENIZER_FILE,
+    *TOKENIZER_FILES,
 )
 
 ModelFilesStamp = tuple[tuple[int, int, int] | None, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -34,7 +34,9 @@ from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
 from seq2see.text.subword_sampling import SEGMENTERS, SegmenterVocabulary, SubwordSampler
 from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
 
-_FILES = ("tokenizer.model", "source.model", "target.model")
+JOINT_FILE, SOURCE_FILE, TARGET_FILE = "tokenizer.model", "source.model", "target.model"
+TOKENIZER_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE)
+"""Names of the files of a joint tokenizer, and of the tokenizers of each side."""
 
 
 class Tokenizer:
@@ -291,21 +293,29 @@ class TokenizerPair:
     @classmethod
     def load(cls, directory: Path | str) -> Self:
         """Load the files that `save` has written."""
-        joint, source, target = (Path(directory, name) for name in _FILES)
-        if joint.exists():
-            tokenizer = Tokenizer.load(joint)
-            return cls(tokenizer, tokenizer)
-        return cls(Tokenizer.load(source), Tokenizer.load(target))
+        is_joint = Path(directory, JOINT_FILE).exists()
+        names = (JOINT_FILE,) if is_joint else (SOURCE_FILE, TARGET_FILE)
+        return cls.from_files({name: Tokenizer.load(Path(directory, name)) for name in names})
+
+    @classmethod
+    def from_files(cls, tokenizers: Mapping[str, Tokenizer]) -> Self:
+        """Return the tokenizers with these names of files; see `files`."""
+        joint = tokenizers.get(JOINT_FILE)
+        return cls(joint or tokenizers[SOURCE_FILE], joint or tokenizers[TARGET_FILE])
+
+    @property
+    def files(self) -> dict[str, Tokenizer]:
+        """The joint tokenizer, or both tokenizers, by the names of their files."""
+        if self.is_joint:
+            return {JOINT_FILE: self.source}
+        return {SOURCE_FILE: self.source, TARGET_FILE: self.target}
 
     def save(self, directory: Path | str) -> None:
         """Write `tokenizer.model`, or `source.model` and `target.model`."""
-        joint, source, target = (Path(directory, name) for name in _FILES)
-        if self.is_joint:
-            self.source.save(joint)
-            return
-        self.source.save(source)
-        self.target.save(target)
-        joint.unlink(missing_ok=True)  # otherwise `load` would use it
+        for name, tokenizer in self.files.items():
+            tokenizer.save(Path(directory, name))
+        if not self.is_joint:
+            Path(directory, JOINT_FILE).unlink(missing_ok=True)  # otherwise `load` would use it
 
     @property
     def is_joint(self) -> bool:

@@ -30,6 +30,7 @@ from seq2see.bundle import (
 from seq2see.errors import ConfigError, InputError, Seq2SeeError
 from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.text.tokenizer import JOINT_FILE
 
 LINES = [(f"the animal number {n} crossed", f"l'animal {n} a traversé") for n in range(60)]
 SOURCE, TARGET = ([pair[side] for pair in LINES] for side in (0, 1))
@@ -635,9 +636,9 @@ def test_load_retries_if_the_model_changes(old, tmp_path, monkeypatch) -> None:
 
 def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None:
     old.save(tmp_path)
-    path = tmp_path / files.JOINT_TOKENIZER_FILE
+    path = tmp_path / JOINT_FILE
     checksum = compute_sha256(path)
-    temporary = path.replace(files._temporary_path(tmp_path, files.JOINT_TOKENIZER_FILE, checksum))
+    temporary = path.replace(files._temporary_path(tmp_path, JOINT_FILE, checksum))
     real = compute_sha256
 
     def late(candidate: Path) -> str:
@@ -646,7 +647,7 @@ def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None
         return real(candidate)
 
     monkeypatch.setattr(files, "compute_sha256", late)
-    assert files.find_file_by_checksum(tmp_path, files.JOINT_TOKENIZER_FILE, checksum) == path
+    assert files.find_file_by_checksum(tmp_path, JOINT_FILE, checksum) == path
 
 
 def test_concurrent_readers_never_get_mixed_models(old, new, tmp_path) -> None:
