@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -17,16 +16,11 @@ from seq2see.data.quality.report import (
     CorpusFinding,
     CorpusReport,
     Distribution,
-    Severity,
-    SideReport,
+    format_count,
 )
 
 _SEVERITY_STYLES = {"fault": "red", "warning": "yellow", "note": "dim"}
-
-
 _SEVERITY_COLORS = {"fault": draw.RED, "warning": draw.ORANGE, "note": draw.GRAY}
-
-
 _MAX_EXAMPLE_LENGTH = 80
 """Characters of each side of an example that are printed."""
 
@@ -36,21 +30,11 @@ def print_corpus_report(
 ) -> None:
     """Print the report, and the estimated training time if there is one."""
     console = Console(highlight=False)
-    console.print(f"[bold]{escape(name)}[/bold]: {_format_num_pairs(report)}")
+    console.print(f"[bold]{escape(name)}[/bold]: {format_count(report.num_pairs, 'pair')}")
     if report.num_pairs:
         console.print(_build_length_table(report))
         console.print(_format_length_ratio(report), "")
     console.print(_build_finding_table(report, num_examples, seconds))
-
-
-def corpus_report_to_json(report: CorpusReport, seconds: float | None) -> dict[str, Any]:
-    """Return the report as JSON values, with the estimated training time in `suggestion`."""
-    record = report.to_json()
-    return {**record, "suggestion": {**record["suggestion"], "seconds": seconds}}
-
-
-def _format_num_pairs(report: CorpusReport) -> str:
-    return "1 pair" if report.num_pairs == 1 else f"{report.num_pairs:,} pairs"
 
 
 def _build_finding_table(report: CorpusReport, num_examples: int, seconds: float | None) -> Table:
@@ -58,14 +42,17 @@ def _build_finding_table(report: CorpusReport, num_examples: int, seconds: float
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")
     for finding in report.findings:
-        grid.add_row(_format_severity(finding.severity), escape(finding.text))
+        style = _SEVERITY_STYLES[finding.severity]
+        grid.add_row(f"[{style}]{finding.severity}[/]", escape(finding.text))
         for line in _format_examples(finding, num_examples):
             grid.add_row("", f"[dim]{escape(line)}[/dim]")
     if report.is_clean:
         grid.add_row("[green]clean[/green]", "No faults and no warnings.")
     for line in report.skipped_checks:
         grid.add_row("[dim]skipped[/dim]", escape(line))
-    grid.add_row("[bold]suggested[/bold]", _format_suggestion(report))
+    suggestion = report.suggestion
+    text = f"preset {suggestion.preset}, vocabulary size {suggestion.vocab_size:,}"
+    grid.add_row("[bold]suggested[/bold]", f"{text} ({escape(suggestion.reason)})")
     if seconds is not None:
         duration = format_duration(seconds)
         text = f"about {duration} on this machine, including validation and final evaluation"
@@ -73,27 +60,17 @@ def _build_finding_table(report: CorpusReport, num_examples: int, seconds: float
     return grid
 
 
-def _format_severity(severity: Severity) -> str:
-    return f"[{_SEVERITY_STYLES[severity]}]{severity}[/]"
-
-
-def _format_suggestion(report: CorpusReport) -> str:
-    suggestion = report.suggestion
-    reason = escape(suggestion.reason)
-    return f"preset {suggestion.preset}, vocabulary size {suggestion.vocab_size:,} ({reason})"
-
-
 def _build_length_table(report: CorpusReport) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for column in ("", "language", "words", "words per line", "characters per line"):
         table.add_column(column, justify="left" if column in {"", "language"} else "right")
     for name, side in (("source", report.source), ("target", report.target)):
-        table.add_row(
-            name,
-            _format_language(side),
-            f"{side.words_per_line.total:,.0f}",
-            *_format_medians(side),
+        language = escape(side.declared_language or side.detected_language or "unknown")
+        medians = (
+            f"{lengths.median:,.0f} ({_format_range(lengths, ',.0f')})"
+            for lengths in (side.words_per_line, side.characters_per_line)
         )
+        table.add_row(name, language, f"{side.words_per_line.total:,.0f}", *medians)
     return table
 
 
@@ -103,16 +80,6 @@ def _format_length_ratio(report: CorpusReport) -> str:
         f"Target characters per source character: {ratio.median:.2f} "
         f"({_format_range(ratio, '.2f')}). Parentheses: 1st to 99th percentile.\n"
     )
-
-
-def _format_language(side: SideReport) -> str:
-    return escape(side.declared_language or side.detected_language or "unknown")
-
-
-def _format_medians(side: SideReport) -> Iterator[str]:
-    """Yield the median and the range of words and characters per line."""
-    for distribution in (side.words_per_line, side.characters_per_line):
-        yield f"{distribution.median:,.0f} ({_format_range(distribution, ',.0f')})"
 
 
 def _format_range(distribution: Distribution, number_format: str) -> str:
@@ -141,7 +108,7 @@ def plot_corpus_report(report: CorpusReport, name: str, path: Path) -> None:
     findings = dict(reversed(findings.items()))
     draw.save_charts(
         path,
-        f"{name}: {_format_num_pairs(report)}",
+        f"{name}: {format_count(report.num_pairs, 'pair')}",
         [
             draw.Histogram(
                 "Words per line",

@@ -99,7 +99,8 @@ def check(
     if plot:
         corpus_report_output.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
-        record = corpus_report_output.corpus_report_to_json(report, seconds)
+        record = report.to_json()
+        record["suggestion"]["seconds"] = seconds
         typer.echo(json.dumps(record, ensure_ascii=False))
     else:
         corpus_report_output.print_corpus_report(

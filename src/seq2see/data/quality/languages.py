@@ -144,13 +144,13 @@ class SideLanguage:
 class LanguageChecker:
     """Finds lines in a wrong language."""
 
-    sides: tuple[SideLanguage, SideLanguage]
+    sides: Sequence[SideLanguage]
     log_odds: FloatArray
     """For each known word: log of its probability in the source over that in the target."""
-    word_log_probs: tuple[FloatArray, FloatArray]
+    word_log_probs: Sequence[FloatArray]
     """For each side: the log probability of each known word and, at the end, of any other word."""
     detector: LinguaDetector | None
-    detector_thresholds: tuple[float, float] = (-np.inf, -np.inf)
+    detector_thresholds: Sequence[float] = (-np.inf, -np.inf)
     """Lines with a lower mean log probability are passed to the detector."""
 
     @property
@@ -201,11 +201,6 @@ class LanguageChecker:
             return ""
         return self.detector.detect_other_language(plain, expected) or ""
 
-    def compute_surprisal(self, side: int, ids: PackedWordIds) -> FloatArray:
-        """Return the mean surprisal of each line's words; -inf for lines with too few words."""
-        surprisal = -_mean_by_line(ids, self.word_log_probs[side])
-        return np.where(ids.lengths >= _MIN_WORDS, surprisal, -np.inf)
-
     def _find_wrong_language(
         self, side: int, text: str, is_other_side: bool, is_improbable: bool
     ) -> str:
@@ -232,17 +227,17 @@ def fit_language_checker(
     log_probs = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
     log_odds = np.clip(log_probs[0] - log_probs[1], -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
     log_odds[-1] = 0
-    source, target = (
+    sides = [
         detect_side_language(
             lines[side], ids[side].lengths, declared[side] if declared else None, detector
         )
         for side in (0, 1)
-    )
-    checker = LanguageChecker((source, target), log_odds, (log_probs[0], log_probs[1]), detector)
+    ]
+    checker = LanguageChecker(sides, log_odds, log_probs, detector)
     if detector is None:
         return checker
     thresholds = [_fit_threshold(checker, side, lines[side], ids[side]) for side in (0, 1)]
-    return replace(checker, detector_thresholds=(thresholds[0], thresholds[1]))
+    return replace(checker, detector_thresholds=thresholds)
 
 
 def detect_side_language(
@@ -267,9 +262,9 @@ def _fit_threshold(
     checker: LanguageChecker, side: int, lines: Sequence[str], ids: PackedWordIds
 ) -> float:
     """Return the mean log probability from which lines are not passed to the detector."""
-    surprisal = checker.compute_surprisal(side, ids)
+    surprisal = -_mean_by_line(ids, checker.word_log_probs[side])
     order = np.argsort(-surprisal, kind="stable")
-    order = order[surprisal[order] > -np.inf]
+    order = order[ids.lengths[order] >= _MIN_WORDS]
     for start in range(0, len(order), _DETECTION_CHUNK):
         chunk = order[start : start + _DETECTION_CHUNK]
         num_other = sum(bool(checker.detect_other_language(side, lines[line])) for line in chunk)

@@ -26,6 +26,7 @@ from seq2see.data.quality.words_and_word_ids import (
     BoolArray,
     FloatArray,
     PackedWordIds,
+    compute_match_key,
     has_letter_or_digit,
 )
 
@@ -127,19 +128,17 @@ class ChunkRuleInputs:
     model: CorpusModel
 
     @cached_property
-    def ids(self) -> tuple[PackedWordIds, PackedWordIds]:
+    def ids(self) -> list[PackedWordIds]:
         """The word ids of each side."""
-        source, target = self.model.vocabulary.look_up(*self.chunk.words)
-        return source, target
+        return self.model.vocabulary.look_up(*self.chunk.words)
 
     @cached_property
-    def wrong_languages(self) -> tuple[list[str], list[str]]:
+    def wrong_languages(self) -> list[list[str]]:
         """For each line of each side the wrong language that it is in, or ""."""
-        source, target = (
+        return [
             self.model.languages.find_wrong_languages(side, self.chunk.sides[side], self.ids[side])
             for side in (0, 1)
-        )
-        return source, target
+        ]
 
     @cached_property
     def misalignment_scores(self) -> FloatArray:
@@ -148,7 +147,7 @@ class ChunkRuleInputs:
         if lexicon is None:
             return np.zeros(len(self.chunk))
         folds = assign_cross_validation_folds(self.chunk.sides.sources)
-        return -lexicon.score_pairs(*self.ids, folds)
+        return -lexicon.score_pairs(self.ids[0], self.ids[1], folds)
 
     def reasons_per_pair(self, reason: Callable[[str, str], str]) -> list[str]:
         """Return the reason of each pair, from a function of its source and target."""
@@ -241,7 +240,8 @@ def _check_test_set(inputs: ChunkRuleInputs) -> list[str]:
     hashes = inputs.model.test_source_hashes
     if not hashes:
         return []
-    is_in_test_set = [key in hashes for key in inputs.chunk.source_key_hashes]
+    sources = inputs.chunk.sides.sources
+    is_in_test_set = [hash(compute_match_key(source)) in hashes for source in sources]
     return inputs.reasons_from_mask(np.array(is_in_test_set), "the source is in a test set")
 
 

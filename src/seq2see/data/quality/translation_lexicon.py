@@ -45,7 +45,7 @@ class TranslationLexicon:
     vocabulary_size: int
     keys: IntArray
     lifts: FloatArray
-    miss_rates: tuple[FloatArray, FloatArray]
+    miss_rates: Sequence[FloatArray]
     """For each word of each side, how often it has no counterpart; 1 if the word is too rare."""
 
     def score_pairs(
@@ -66,32 +66,31 @@ class TranslationLexicon:
         is_rare = [rates == 1 for rates in self.miss_rates]
         miss_rates, weights = self.miss_rates, np.ones(len(folds))
         for _ in range(_MISS_RATE_ITERATIONS):
-            estimates = [
+            estimates = (
                 _estimate_miss_rates(sides[s], lifts[s], weights, 2 * self.vocabulary_size)
                 for s in (0, 1)
-            ]
-            miss_rates = (
-                np.where(is_rare[0], 1.0, estimates[0]),
-                np.where(is_rare[1], 1.0, estimates[1]),
             )
+            miss_rates = list(map(np.where, is_rare, (1.0, 1.0), estimates))
             evidence_against = np.clip(-_sum_evidence(sides, lifts, miss_rates), -50, 50)
             weights = 1 / (1 + np.exp(evidence_against))
         return replace(self, miss_rates=miss_rates)
 
     def _mean_lifts(
         self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
-    ) -> tuple[tuple[PackedWordIds, PackedWordIds], tuple[FloatArray, FloatArray]]:
+    ) -> tuple[list[PackedWordIds], list[FloatArray]]:
         """Return both sides with the ids of the other fold, and the mean lift of each word."""
         source, target = (self._with_fold_ids(side, 1 - folds) for side in (source, target))
         source_words, target_words = _link_words(source, target)
         lifts = self._look_up(source.ids[source_words], target.ids[target_words])
-        source_lifts, target_lifts = (
+        mean_lifts = [
             np.bincount(words, lifts, len(side.ids)).astype(float)
-            for words, side in ((source_words, source), (target_words, target))
-        )
-        source_lifts /= np.maximum(target.lengths, 1)[source.line_indices]
-        target_lifts /= np.maximum(source.lengths, 1)[target.line_indices]
-        return (source, target), (source_lifts, target_lifts)
+            / np.maximum(other.lengths, 1)[side.line_indices]
+            for words, side, other in (
+                (source_words, source, target),
+                (target_words, target, source),
+            )
+        ]
+        return [source, target], mean_lifts
 
     def _with_fold_ids(self, side: PackedWordIds, folds: IntArray) -> PackedWordIds:
         """Return the ids of words in the lexicon of a fold; ids of unknown words follow both."""
@@ -127,7 +126,8 @@ def fit_lexicon(
     source: PackedWordIds, target: PackedWordIds, folds: IntArray, vocabulary_size: int
 ) -> TranslationLexicon:
     """Train two lexicons, one on each fold of the pairs."""
-    sampled = _sample_pairs(source.lengths * target.lengths)
+    num_links = int((source.lengths * target.lengths).sum())
+    sampled = np.arange(0, len(folds), max(1, -(-num_links // _MAX_LINKS)))
     pairs = source.take(sampled), target.take(sampled)
     offsets = vocabulary_size * folds[sampled]
     sides = [PackedWordIds(side.ids + offsets[side.line_indices], side.lengths) for side in pairs]
@@ -136,16 +136,8 @@ def fit_lexicon(
     is_used = (counts > 0.5) & (lifts > 0.5)
     word_counts = [np.bincount(side.ids, minlength=2 * vocabulary_size) for side in sides]
     initial = [np.where(count >= _MIN_WORD_COUNT, _MIN_MISS_RATE, 1.0) for count in word_counts]
-    lexicon = TranslationLexicon(
-        vocabulary_size, keys[is_used], lifts[is_used], (initial[0], initial[1])
-    )
+    lexicon = TranslationLexicon(vocabulary_size, keys[is_used], lifts[is_used], initial)
     return lexicon.with_miss_rates(*pairs, folds[sampled])
-
-
-def _sample_pairs(num_links: IntArray) -> IntArray:
-    """Return the indices of evenly sampled pairs with at most `_MAX_LINKS` links."""
-    step = max(1, -(-int(num_links.sum()) // _MAX_LINKS))
-    return np.arange(0, len(num_links), step)
 
 
 def _link_words(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, IntArray]:
@@ -196,9 +188,7 @@ def _estimate_miss_rates(
 
 
 def _sum_evidence(
-    sides: tuple[PackedWordIds, PackedWordIds],
-    lifts: tuple[FloatArray, FloatArray],
-    miss_rates: tuple[FloatArray, FloatArray],
+    sides: Sequence[PackedWordIds], lifts: Sequence[FloatArray], miss_rates: Sequence[FloatArray]
 ) -> FloatArray:
     """Return the total evidence of the words of each pair."""
     source, target = (

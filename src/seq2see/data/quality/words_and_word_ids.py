@@ -130,7 +130,7 @@ class WordPrefixVocabulary:
     """Assigns an id to the first characters of each word, shared by both sides."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+        self._ids = _GrowingIds({})
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -144,12 +144,12 @@ class WordPrefixVocabulary:
 
         New words get temporary ids, which are the same on all sides of this call.
         """
-        ids = _TemporaryIds(self._ids)
+        ids = _GrowingIds(self._ids)
         return [_pack_ids(lines, ids) for lines in sides]
 
 
-class _TemporaryIds(dict[str, int]):
-    """Ids of a vocabulary, extended by temporary ids for new words."""
+class _GrowingIds(dict[str, int]):
+    """Ids of words; words that are not in `known` get new ids, which are not added to it."""
 
     def __init__(self, known: dict[str, int]) -> None:
         super().__init__()
@@ -160,15 +160,11 @@ class _TemporaryIds(dict[str, int]):
         return number
 
 
-def _pack_ids(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> PackedWordIds:
+def _pack_ids(lines: Iterable[Sequence[str]], ids: _GrowingIds) -> PackedWordIds:
     flat: list[int] = []
     lengths: list[int] = []
-    adds_words = not isinstance(ids, _TemporaryIds)
     for line in lines:
         stems = [word[:_STEM_LENGTH] for word in line[:_MAX_WORDS]]
-        if adds_words:
-            flat += [ids.setdefault(stem, len(ids)) for stem in stems]
-        else:
-            flat += [ids[stem] for stem in stems]
+        flat += [ids[stem] for stem in stems]
         lengths.append(len(stems))
     return PackedWordIds(np.array(flat, np.int64), np.array(lengths, np.int64))
