@@ -170,8 +170,8 @@ def _evaluate_model(
     report = evaluation.evaluate(translator, test_set, translation_options, scoring, on_progress)
     if not test_set.fables:
         return report
-    alignment = evaluation.evaluate_alignment(
-        translator.bundle, test_set.fables, test_set.head_selection_fables
+    alignment = evaluation.HeadAlignmentScorer.from_bundle(translator.bundle).build_report(
+        test_set.fables, test_set.head_selection_fables
     )
     return replace(report, alignment=alignment)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from seq2see.evaluate.alignment_error_rate import (
     AlignmentReport,
     HeadAlignmentScorer,
-    evaluate_alignment,
     with_best_alignment_head,
 )
 from seq2see.evaluate.comparison import (
@@ -50,7 +49,6 @@ __all__ = [
     "compute_validation_scores",
     "diff_words",
     "evaluate",
-    "evaluate_alignment",
     "score_translations",
     "translate_evaluation_set",
     "with_best_alignment_head",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -60,15 +61,18 @@ class AlignmentReport:
     """Scores of the average attention weights of each layer."""
 
 
+@dataclass(frozen=True, slots=True)
 class HeadAlignmentScorer:
     """Decodes reference translations with a model and scores the attention of its heads."""
 
-    def __init__(
-        self, model: Transformer, tokenizers: TokenizerPair, special_tokens: StartAndEndTokenIds
-    ) -> None:
-        self._model = model
-        self._tokenizers = tokenizers
-        self._special_tokens = special_tokens
+    model: Transformer
+    tokenizers: TokenizerPair
+    special_tokens: StartAndEndTokenIds
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """Return the scorer of the heads of a model."""
+        return cls(bundle.build_model(), bundle.tokenizers, bundle.special_tokens)
 
     def build_report(
         self,
@@ -107,9 +111,9 @@ class HeadAlignmentScorer:
         self, fables: Sequence[FableSentencePair]
     ) -> Iterator[tuple[FableSentencePair, Tensor]]:
         """Yield each fable with the weights of all heads, followed by their average."""
-        source_ids = self._tokenizers.source.encode_batch([fable.source for fable in fables])
-        targets = self._tokenizers.target.encode_batch([fable.target for fable in fables])
-        sources = [add_special_tokens(ids, self._special_tokens) for ids in source_ids]
+        source_ids = self.tokenizers.source.encode_batch([fable.source for fable in fables])
+        targets = self.tokenizers.target.encode_batch([fable.target for fable in fables])
+        sources = [add_special_tokens(ids, self.special_tokens) for ids in source_ids]
         lengths = [max(len(s), len(t)) + 1 for s, t in zip(sources, targets, strict=True)]
         for indices in batch_by_length(lengths, MAX_BATCH_TOKENS):
             weights_LBHTS = self._compute_weights(
@@ -125,10 +129,10 @@ class HeadAlignmentScorer:
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
     ) -> Tensor:
         """Return the weights of cross-attention, [L, B, H, T, S]; step t predicts token t."""
-        pad_id = self._model.encoder.pad_id
+        pad_id = self.model.encoder.pad_id
         recorder = AttentionRecorder(lambda site: site.kind == "cross")
-        inputs = [[self._special_tokens.decoder_start_id, *target] for target in targets]
-        self._model(pad_sequences(sources, pad_id), pad_sequences(inputs, pad_id), recorder)
+        inputs = [[self.special_tokens.decoder_start_id, *target] for target in targets]
+        self.model(pad_sequences(sources, pad_id), pad_sequences(inputs, pad_id), recorder)
         weights = recorder.weights_BHTS
         return torch.stack([weights[layer] for layer in sorted(weights)])
 
@@ -140,11 +144,11 @@ class HeadAlignmentScorer:
         The words are those of the gold alignment. A link between longer words links all of their
         parts.
         """
-        source_ids = self._tokenizers.source.encode(fable.source)
-        target_ids = self._tokenizers.target.encode(fable.target)
-        start = 0 if self._special_tokens.source_bos_id is None else 1
+        source_ids = self.tokenizers.source.encode(fable.source)
+        target_ids = self.tokenizers.target.encode(fable.target)
+        start = 0 if self.special_tokens.source_bos_id is None else 1
         alignment = align_words(
-            self._tokenizers,
+            self.tokenizers,
             (fable.source, source_ids),
             (fable.target, target_ids),
             weights_LHTS[..., start : start + len(source_ids)],
@@ -158,25 +162,12 @@ class HeadAlignmentScorer:
         return predicted_LHVX, gold_VX
 
 
-def evaluate_alignment(
-    bundle: Bundle,
-    fables: Sequence[FableSentencePair],
-    head_selection_fables: Sequence[FableSentencePair],
-) -> AlignmentReport:
-    """Select the best head of a model on some fables and score it on others."""
-    return _build_scorer(bundle).build_report(fables, head_selection_fables)
-
-
 def with_best_alignment_head(bundle: Bundle, fables: Sequence[FableSentencePair]) -> Bundle:
     """Return a model whose translators align words by the head that is best on these fables."""
-    layer, head = _build_scorer(bundle).find_best_head(fables)
+    layer, head = HeadAlignmentScorer.from_bundle(bundle).find_best_head(fables)
     config = AlignmentConfig(layer=layer, heads=(head,)).model_dump(mode="json")
     provenance = bundle.provenance.replace(notes={"alignment": config})  # other notes are kept
     return replace(bundle, provenance=provenance)
-
-
-def _build_scorer(bundle: Bundle) -> HeadAlignmentScorer:
-    return HeadAlignmentScorer(bundle.build_model(), bundle.tokenizers, bundle.special_tokens)
 
 
 def _match_gold_words(text: str, words: Sequence[Offsets]) -> Tensor:

@@ -292,21 +292,18 @@ def score_by_length(
             metric: one.compute_value(one.line_statistics[0][indices].sum(axis=0))
             for metric, one in statistics.items()
         }
-        bucket_lengths = [lengths[index] for index in indices]
-        min_length, max_length = min(bucket_lengths), max(bucket_lengths)
-        buckets.append(LengthBucket(min_length, max_length, len(indices), values))
+        own = [lengths[index] for index in indices]
+        buckets.append(LengthBucket(min(own), max(own), len(own), values))
     return buckets
 
 
-def split_into_length_buckets(
-    lengths: Sequence[int], num_buckets: int = MAX_LENGTH_BUCKETS
-) -> list[list[int]]:
+def split_into_length_buckets(lengths: Sequence[int]) -> list[list[int]]:
     """Return the indices of the sentences in each bucket, shortest sentences first.
 
     Sentences of the same length are in the same bucket, so there may be fewer buckets.
     """
-    ordered = np.sort(lengths)
-    last_indices = -(-len(ordered) * np.arange(1, num_buckets + 1) // num_buckets) - 1
+    ordered, numbers = np.sort(lengths), np.arange(1, MAX_LENGTH_BUCKETS + 1)
+    last_indices = -(-len(ordered) * numbers // MAX_LENGTH_BUCKETS) - 1
     max_lengths = np.unique(ordered[last_indices])
     buckets = np.searchsorted(max_lengths, lengths)
     return [np.flatnonzero(buckets == bucket).tolist() for bucket in range(len(max_lengths))]
@@ -316,17 +313,10 @@ def compute_pronoun_accuracy(
     test_fables: Sequence[FableSentencePair], translations: Sequence[str]
 ) -> PronounAccuracy:
     """Count the correct pronouns, in fables in which the predicate determines the pronoun."""
-    is_correct = [
-        _has_correct_pronoun(fable, translation)
-        for fable, translation in zip(test_fables, translations, strict=True)
-        if fable.pronoun and fable.pronoun.contrastive_pair
-    ]
+    is_correct = []
+    for fable, translation in zip(test_fables, translations, strict=True):
+        if fable.pronoun and fable.pronoun.contrastive_pair:
+            index = fable.pronoun.target_index
+            words, expected = fables.split_words(translation), fables.split_words(fable.target)
+            is_correct.append(words[index : index + 1] == expected[index : index + 1])
     return PronounAccuracy(len(is_correct), sum(is_correct))
-
-
-def _has_correct_pronoun(fable: FableSentencePair, translation: str) -> bool:
-    """Return whether the word at the index of the pronoun is the pronoun of the reference."""
-    assert fable.pronoun
-    index = fable.pronoun.target_index
-    words, expected = fables.split_words(translation), fables.split_words(fable.target)
-    return words[index : index + 1] == expected[index : index + 1]
