@@ -190,8 +190,9 @@ class LexicalConstraints:
         present = (self._forbidden_phrases[i] for i in self._find_forbidden(text))
         return tuple(dict.fromkeys([*missing, *present]))
 
-    def find_violations(self, ids: Sequence[int], text: str) -> Iterator[Phrase]:
-        """Yield the ids of each forbidden phrase in a text that was decoded from `ids`."""
+    def find_violations(self, ids: Sequence[int]) -> Iterator[Phrase]:
+        """Yield the ids of each forbidden phrase in the text of these ids."""
+        text = self._tokenizer.decode(ids)
         matches = [
             offsets
             for index in self._find_forbidden(text)

@@ -45,6 +45,7 @@ class LineSplitter:
     """Maximum number of tokens of a segment."""
     split_mode: SplitMode
     threads: int = 1
+    """Number of threads of the tokenizer."""
 
     def split(self, lines: Sequence[str]) -> list[SegmentedLine]:
         """Return each line with its segments, or with an error."""
@@ -59,16 +60,13 @@ class LineSplitter:
     def _split_line(self, text: str, ids: list[int]) -> SegmentedLine:
         if not ids or text.isspace():
             return SegmentedLine(text)
-        if self.split_mode == "always" or (
-            len(ids) > self.max_tokens and self.split_mode == "long"
-        ):
+        is_long = len(ids) > self.max_tokens
+        if self.split_mode == "always" or (is_long and self.split_mode == "long"):
             return SegmentedLine(text, list(self._split_sentences(text)))
-        if len(ids) > self.max_tokens:
-            return SegmentedLine(
-                text,
-                error=f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}; "
-                "set `split` to long or always instead of never",
-            )
+        if is_long:
+            limit = f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}"
+            hint = "set `split` to long or always instead of never"
+            return SegmentedLine(text, error=f"{limit}; {hint}")
         return SegmentedLine(text, [Segment(TextSpan(text, 0), ids)])
 
     def _split_sentences(self, text: str) -> Iterator[Segment]:
@@ -80,18 +78,20 @@ class LineSplitter:
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text))
 
-    def merge(self, line: SegmentedLine, parts: Sequence[Translation]) -> Translation:
-        """Return the translation of a line from the translations of its segments."""
-        if line.error is not None:
-            return Translation("", 0.0, 0.0, error=line.error)
-        if not parts:
-            return Translation(line.text, 0.0, 0.0)
-        spans = [segment.span for segment in line.segments]
-        if len(spans) == 1 and spans[0].start == 0:  # most lines: all offsets are right already
-            return parts[0]
-        text = line.text[: spans[-1].end]
-        separator = find_sentence_separator(*self.languages)
-        return join_translations(text, spans, parts, start=spans[0].start, separator=separator)
+
+def merge_translations(
+    line: SegmentedLine, parts: Sequence[Translation], languages: tuple[str, str]
+) -> Translation:
+    """Return the translation of a line from the translations of its segments."""
+    if line.error is not None:
+        return Translation("", 0.0, 0.0, error=line.error)
+    if not parts:
+        return Translation(line.text, 0.0, 0.0)
+    spans = [segment.span for segment in line.segments]
+    if len(spans) == 1 and spans[0].start == 0:  # most lines: all offsets are right already
+        return parts[0]
+    text, separator = line.text[: spans[-1].end], find_sentence_separator(*languages)
+    return join_translations(text, spans, parts, start=spans[0].start, separator=separator)
 
 
 def _find_error(line: str) -> str | None:

@@ -19,10 +19,14 @@ from seq2see.search import Hypothesis, SearchObserver, SentenceSearchInput
 from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
-from seq2see.translator.segmentation import LineSplitter, Segment, SegmentedLine
+from seq2see.translator.segmentation import (
+    LineSplitter,
+    Segment,
+    SegmentedLine,
+    merge_translations,
+)
 from seq2see.translator.translation import (
     PairScore,
-    SplitMode,
     Translation,
     TranslationOptions,
 )
@@ -226,7 +230,10 @@ class Translator:
 
     def split_lines(self, lines: Sequence[str], options: TranslationOptions) -> list[SegmentedLine]:
         """Return lines with their segments, for `build_requests` and `merge_segments`."""
-        return self._create_splitter(options.split).split(lines)
+        splitter = LineSplitter(
+            self.tokenizers.source, self.languages, self.max_tokens, options.split, self.threads
+        )
+        return splitter.split(lines)
 
     def build_requests(
         self, lines: Sequence[SegmentedLine], first_line: int = 0
@@ -260,8 +267,15 @@ class Translator:
         builder = ResultBuilder(
             self.engine, self.tokenizers, source == target, constraints, options, self.threads
         )
+        batches: Iterable[BatchResult]
+        if constraints is None:
+            inputs = [request.search_input for request in requests]
+            batches = self.engine.search(inputs, options.search, observer=observer)
+        else:
+            found = self._search_with_constraints(requests, options, constraints, observer)
+            batches = [BatchResult(range(len(requests)), found)]
         results: dict[int, Translation] = {}
-        for indices, hypotheses in self._search(requests, options, constraints, observer):
+        for indices, hypotheses in batches:
             segments = [requests[index].segment for index in indices]
             batch = builder.build_translations(segments, hypotheses)
             results.update(zip(indices, batch, strict=True))
@@ -271,37 +285,15 @@ class Translator:
         self, lines: Sequence[SegmentedLine], translations: Sequence[Translation]
     ) -> list[Translation]:
         """Return the translation of each line from those of all segments."""
-        splitter, remaining = self._create_splitter(), iter(translations)
-        return [splitter.merge(line, [next(remaining) for _ in line.segments]) for line in lines]
-
-    def _create_splitter(self, split: SplitMode = "long") -> LineSplitter:
-        return LineSplitter(
-            self.tokenizers.source, self.languages, self.max_tokens, split, self.threads
-        )
-
-    def _search(
-        self,
-        requests: Sequence[SegmentRequest],
-        options: TranslationOptions,
-        constraints: LexicalConstraints | None,
-        observer: SearchObserver | None,
-    ) -> Iterator[BatchResult]:
-        if constraints is None:
-            inputs = [request.search_input for request in requests]
-            yield from self.engine.search(inputs, options.search, observer=observer)
-            return
-        inputs = [
-            constraints.constrain_input(
-                request.search_input, request.segment.span.text, request.is_first
-            )
-            for request in requests
+        remaining = iter(translations)
+        return [
+            merge_translations(line, [next(remaining) for _ in line.segments], self.languages)
+            for line in lines
         ]
-        hypotheses = self._search_with_constraints(inputs, options, constraints, observer)
-        yield BatchResult(range(len(requests)), hypotheses)
 
     def _search_with_constraints(
         self,
-        inputs: list[SentenceSearchInput],
+        requests: Sequence[SegmentRequest],
         options: TranslationOptions,
         constraints: LexicalConstraints,
         observer: SearchObserver | None,
@@ -311,6 +303,12 @@ class Translator:
         The pieces of the phrase are forbidden in the next search. Forbidding its usual pieces from
         the start would also forbid longer words that begin with them.
         """
+        inputs = [
+            constraints.constrain_input(
+                request.search_input, request.segment.span.text, request.is_first
+            )
+            for request in requests
+        ]
         results: list[list[Hypothesis]] = [[] for _ in inputs]
         indices = list(range(len(inputs)))
         for _ in range(MAX_FORBIDDEN_SEARCHES):
@@ -323,10 +321,8 @@ class Translator:
                 results[index] = hypotheses
                 violations = {
                     phrase
-                    for ids in (hypothesis.tokens_without_eos for hypothesis in hypotheses)
-                    for phrase in constraints.find_violations(
-                        ids, self.tokenizers.target.decode(ids)
-                    )
+                    for hypothesis in hypotheses
+                    for phrase in constraints.find_violations(hypothesis.tokens_without_eos)
                 }
                 if new := violations.difference(inputs[index].forbidden):
                     forbidden = (*inputs[index].forbidden, *sorted(new))

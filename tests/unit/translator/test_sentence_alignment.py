@@ -20,7 +20,7 @@ from seq2see.translator import (
     Translator,
     join_translations,
 )
-from seq2see.translator.segmentation import LineSplitter
+from seq2see.translator.segmentation import LineSplitter, merge_translations
 
 LINES = ["The cat sleeps. The old dog runs.", "A cat and a dog."] * 20
 
@@ -56,7 +56,7 @@ def shouted(text: str) -> Translation:
 def whole(cutter: LineSplitter, line: str) -> Translation:
     (found,) = cutter.split([line])
     parts = [shouted(segment.span.text) for segment in found.segments]
-    return cutter.merge(found, parts)
+    return merge_translations(found, parts, cutter.languages)
 
 
 def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
