@@ -11,15 +11,14 @@ from seq2see.data.fables.phrases import (
     BilingualPhrase,
     Negation,
     NounPhrase,
-    build_can_auxiliary,
-    build_first_or_second_person_pronoun,
-    build_it_or_them_object,
+    build_modal,
     build_noun_phrase,
+    build_object_pronoun,
     build_phrase,
     build_predicate,
+    build_subject_pronoun,
     build_words,
     clause,
-    copula_clause,
     infinitive_phrase,
     verb_group,
 )
@@ -29,11 +28,6 @@ from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
 # French words without an English counterpart; they are not aligned
 POUR = BilingualPhrase((), build_words("pour"))
 EST_CE_QUE = BilingualPhrase((), build_words("est-ce que"))
-DO_AUXILIARIES: dict[Tense, tuple[str, str]] = {
-    "present": ("does", "do"),
-    "past": ("did", "did"),
-    "future": ("will", "will"),
-}
 QUESTION_TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
 
 
@@ -41,12 +35,11 @@ QUESTION_TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
 def _motive(choose: WordChooser) -> BilingualPhrase:
     """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
     actor, verb, obj = choose.intended_action()
-    assert actor.noun is not None
     subject = choose.noun_phrase(actor.noun, ("the", "this", "my"), adjective_rate=0)
     adjective = choose.adjective(actor.noun, "hindrance")
     tense = choose.pick_tense("present", "imperfect")
-    predicate = copula_clause(subject, adjective, tense, degree=build_phrase(*TOO))
-    return predicate + POUR + infinitive_phrase(verb) + obj
+    too_tired = build_predicate(adjective, subject.agreement, tense, degree=build_phrase(*TOO))
+    return subject + too_tired + POUR + infinitive_phrase(verb) + obj
 
 
 def question_clause(
@@ -60,13 +53,16 @@ def question_clause(
 
     The French participle agrees with `asked_object`, the object that the question asks for.
     """
-    auxiliary = DO_AUXILIARIES[tense][subject.agreement.plural]
-    if negation:
-        auxiliary = "won't" if auxiliary == "will" else f"{auxiliary}n't"
-    group = verb_group(verb, tense, subject.agreement, negation, participle=asked_object)
-    action = group.en[-1].keys[:1]
-    first = build_words(auxiliary, *(key for key in group.en[0].keys if key not in action))
-    en = first + subject.en + build_words(f"{verb.en} {verb.en_particle}", *action)
+    agreement = subject.agreement
+    group = verb_group(
+        verb, tense, agreement, negation, participle=asked_object, needs_auxiliary=True
+    )
+    return invert_subject(subject, group)
+
+
+def invert_subject(subject: NounPhrase, group: BilingualPhrase) -> BilingualPhrase:
+    """Return a clause in which the English subject follows the first word of the verb group."""
+    en = group.en[:1] + subject.en + group.en[1:]
     return BilingualPhrase(en, subject.fr + group.fr)
 
 
@@ -77,7 +73,7 @@ def _yes_or_no(choose: WordChooser) -> BilingualPhrase:
     if choose.chance(0.8):
         subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
     else:
-        subject = build_first_or_second_person_pronoun("you")
+        subject = build_subject_pronoun(AgreementFeatures("m", True, "you"))
     negation = choose.negation(0.2)
     obj = choose.definite_object(verb, subject.noun)
     tense = choose.present_or(verb, *QUESTION_TENSES)
@@ -153,13 +149,13 @@ def _exclamation(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=2, mark="?")
 def _state_question(choose: WordChooser) -> BilingualPhrase:
     """Is the river deep? Est-ce que la rivière est profonde ?"""
-    noun = choose.noun((*ANIMATE, "road", "water", "height", "building", "load", "fruit"))
-    subject = choose.noun_phrase(noun, "the", adjective_rate=0)
-    adjective = choose.adjective(noun, "predicative")
+    kinds = (*ANIMATE, "road", "water", "height", "building", "load", "fruit")
+    subject = choose.noun_phrase(kinds, "the", adjective_rate=0)
+    adjective = choose.adjective(subject.noun, "predicative")
     tense = choose.pick_tense("present", "imperfect")
-    predicate = build_predicate(adjective, subject.agreement, tense)
-    en = predicate.en[:1] + subject.en + predicate.en[1:]
-    return EST_CE_QUE + BilingualPhrase(en, subject.fr + predicate.fr)
+    return EST_CE_QUE + invert_subject(
+        subject, build_predicate(adjective, subject.agreement, tense)
+    )
 
 
 def random_clause(choose: WordChooser, tense: Tense) -> BilingualPhrase:
@@ -190,7 +186,6 @@ def _subject_relative(choose: WordChooser) -> BilingualPhrase:
     """The fox that saw the mouse is tired. Le renard qui a vu la souris est fatigué."""
     actor, verb, _ = choose.transitive_action()
     noun = actor.noun
-    assert noun is not None
     subject = choose.noun_phrase(noun, "the", adjective_rate=0)
     obj = choose.definite_object(verb, noun)
     that = build_phrase("who" if noun.kind == "person" else "that", "qui")
@@ -209,7 +204,6 @@ def _object_relative(choose: WordChooser) -> BilingualPhrase:
     thing = choose.noun_phrase(verb.object_kinds, "the", adjective_rate=0)
     who = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2, exclude=[thing.noun])
     group = verb_group(verb, verb.past_tense, who.agreement, participle=thing.agreement)
-    assert thing.noun is not None
     adjective = choose.adjective(thing.noun, "predicative")
     tense = choose.pick_tense("present", "imperfect")
     predicate = build_predicate(adjective, thing.agreement, tense)
@@ -234,7 +228,6 @@ def _found_relative(choose: WordChooser) -> BilingualPhrase:
 def _place_relative(choose: WordChooser) -> BilingualPhrase:
     """The house where the witch lives is dark. La maison où habite la sorcière est sombre."""
     place = choose.noun_phrase(("building", "hollow", "land"), "the", adjective_rate=0)
-    assert place.noun is not None
     verb = choose.verb("intransitive", "dormir chanter travailler danser attendre reposer")
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
     tense = choose.pick_tense("present", "imperfect")
@@ -279,7 +272,7 @@ def _object_pronoun(choose: WordChooser) -> BilingualPhrase:
     who = choose.noun_phrase(("person",), ("the", "the", "a", "this"))
     thing = choose.noun_phrase(shared, ("the", "a"))
     tense = choose.pick_tense("past", "past", "future", "present")
-    it = build_it_or_them_object(thing.agreement)
+    it = build_object_pronoun(thing.agreement)
     group = verb_group(second, tense, who.agreement, clitic=it)
     return clause(who, first, tense, thing) + build_phrase(*AND) + group
 
@@ -293,7 +286,7 @@ def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
     hunter = choose.noun_phrase(("person",), ("the", "the", "a", "this"))
     prey = choose.noun_phrase(("animal",), ("the", "a"))
     tense = choose.pick_tense("past", "past", "future")
-    it = build_it_or_them_object(prey.agreement)
+    it = build_object_pronoun(prey.agreement)
     group = verb_group(second, tense, hunter.agreement, "not", clitic=it)
     return clause(hunter, first, tense, prey) + build_phrase(*BUT) + group
 
@@ -302,14 +295,13 @@ def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
 def _so_that_not(choose: WordChooser) -> BilingualPhrase:
     """The box is so heavy that the donkey can't carry it. … que l'âne ne peut pas la porter."""
     verb = choose.verb("transitive", "traverser gravir porter soulever pousser manger tirer")
-    noun = choose.noun(verb.object_kinds)
-    thing = choose.noun_phrase(noun, ("the", "this"), adjective_rate=0)
+    thing = choose.noun_phrase(verb.object_kinds, ("the", "this"), adjective_rate=0)
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
-    adjective = choose.adjective(noun, "hindrance")
-    predicate = copula_clause(thing, adjective, "present", degree=build_phrase(*SO))
-    able = build_can_auxiliary(who.agreement.plural, False)
-    inner = infinitive_phrase(verb, "", build_it_or_them_object(thing.agreement))
-    return predicate + build_phrase("that", "que") + who + able + inner
+    adjective = choose.adjective(thing.noun, "hindrance")
+    predicate = build_predicate(adjective, thing.agreement, "present", degree=build_phrase(*SO))
+    able = build_modal("can't", who.agreement.plural)
+    inner = infinitive_phrase(verb, "", build_object_pronoun(thing.agreement))
+    return thing + predicate + build_phrase("that", "que") + who + able + inner
 
 
 @register_construction(weight=3)
@@ -318,8 +310,8 @@ def _reason(choose: WordChooser) -> BilingualPhrase:
     someone = choose.noun_phrase(("person",), ("the", "the", "this"))
     names = ("sad", "happy", "worried", "angry", "nervous", "proud", "jealous", "impatient")
     adjective = choose.pick([each for each in choose.lexicon.adjectives if each.en in names])
-    mood = copula_clause(someone, adjective, "imperfect")
-    return mood + build_phrase("because", "parce que") + random_clause(choose, "past")
+    mood = build_predicate(adjective, someone.agreement, "imperfect")
+    return someone + mood + build_phrase("because", "parce que") + random_clause(choose, "past")
 
 
 @register_construction(weight=3, in_short_corpus=True)
@@ -350,9 +342,10 @@ def _reported(choose: WordChooser) -> BilingualPhrase:
     if verb.is_stative:
         tense = choose.pick_tense("present", "imperfect")
     if choose.chance(0.5):
-        noun = choose.noun((*ANIMATE, "road", "water", "load", "fruit"), who.noun)
-        subject = choose.noun_phrase(noun, "the", adjective_rate=0)
-        inner = copula_clause(subject, choose.adjective(noun, "predicative"), tense)
+        kinds = (*ANIMATE, "road", "water", "load", "fruit")
+        subject = choose.noun_phrase(kinds, "the", adjective_rate=0, exclude=[who.noun])
+        adjective = choose.adjective(subject.noun, "predicative")
+        inner = subject + build_predicate(adjective, subject.agreement, tense)
     else:
         inner = random_clause(choose, "past" if tense == "present" else "imperfect")
     return clause(who, verb, tense) + build_phrase("that", "que") + inner
@@ -382,9 +375,9 @@ def _tale(choose: WordChooser) -> BilingualPhrase:
     """Yesterday, while the girl was singing, the cat left and the dog ran, but the hen was shy."""
     background = build_phrase("while", "pendant que") + random_clause(choose, "imperfect")
     events = join_clauses(choose, AND, "past", "past")
-    noun = choose.noun(ANIMATE)
-    someone = choose.noun_phrase(noun, ("the", "this"), adjective_rate=0)
-    end = copula_clause(someone, choose.adjective(noun, "predicative"), "imperfect")
+    someone = choose.noun_phrase(ANIMATE, ("the", "this"), adjective_rate=0)
+    adjective = choose.adjective(someone.noun, "predicative")
+    end = someone + build_predicate(adjective, someone.agreement, "imperfect")
     commas = [build_phrase(*COMMA) for _ in range(3)]
     start = choose.adverbial("time", "past") + commas[0] + background + commas[1]
     return start + events + commas[2] + build_phrase(*BUT) + end

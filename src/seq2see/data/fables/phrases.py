@@ -195,12 +195,16 @@ class AgreementFeatures:
     person: Person = "it"
 
 
+NO_NOUN = Noun("", "", "", "", "", "m", in_short=False)
+"""The noun of pronouns and other phrases without a single noun."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NounPhrase(BilingualPhrase):
     """A noun phrase or pronoun, used as subject or object."""
 
     agreement: AgreementFeatures = AgreementFeatures("m")
-    noun: Noun | None = None
+    noun: Noun = NO_NOUN
 
 
 NO_SUBJECT = NounPhrase()
@@ -248,20 +252,18 @@ def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase
     return NounPhrase(phrase.en, phrase.fr, agreement)
 
 
-def build_first_or_second_person_pronoun(person: Person) -> NounPhrase:
-    """Return "I", "we" or "you" (plural or polite)."""
-    phrase = build_phrase(person, {"I": "je", "we": "nous", "you": "vous"}[person])
-    return NounPhrase(phrase.en, phrase.fr, AgreementFeatures("m", person != "I", person))
+SUBJECT_PRONOUNS = {"I": "je", "we": "nous", "you": "vous"}
 
 
-def build_it_or_they_subject(agreement: AgreementFeatures) -> NounPhrase:
-    """Return the subject pronoun "it" or "they" for a thing or an animal."""
-    fr = ("il" if agreement.gender == "m" else "elle") + ("s" if agreement.plural else "")
-    phrase = build_phrase("they" if agreement.plural else "it", fr, role="pronoun")
+def build_subject_pronoun(agreement: AgreementFeatures) -> NounPhrase:
+    """Return a pronoun of the agreement's person: "I", "we", "you" (plural or polite) or "it"."""
+    it = "il" if agreement.gender == "m" else "elle"
+    fr = SUBJECT_PRONOUNS.get(agreement.person, it)
+    phrase = build_phrase(agreement.person, fr, role="pronoun")
     return NounPhrase(phrase.en, phrase.fr, agreement)
 
 
-def build_it_or_them_object(agreement: AgreementFeatures) -> NounPhrase:
+def build_object_pronoun(agreement: AgreementFeatures) -> NounPhrase:
     """Return the object pronoun "it" or "them"."""
     fr = "les" if agreement.plural else "le" if agreement.gender == "m" else "la"
     phrase = build_phrase("them" if agreement.plural else "it", fr, role="pronoun")
@@ -281,15 +283,31 @@ def verb_group(
     adverb: BilingualPhrase = EMPTY_PHRASE,
     clitic: NounPhrase | None = None,
     participle: AgreementFeatures | None = None,
+    needs_auxiliary: bool = False,
 ) -> BilingualPhrase:
     """Return the verb with auxiliaries, negation, adverb and object clitic.
 
     The French participle agrees with the subject after être, otherwise with the clitic or with
-    `participle`, the antecedent of a relative "que".
+    `participle`, the antecedent of a relative "que". English questions need an auxiliary.
     """
-    keys = AlignmentKey(), AlignmentKey(), AlignmentKey()
-    action, tense_key, negation_key = keys
-    en = _english_group(verb, tense, subject.person, negation, adverb, keys)
+    action, tense_key, negation_key = AlignmentKey(), AlignmentKey(), AlignmentKey()
+    is_not = negation == "not"
+    auxiliary, main = verb.english_form(tense, subject.person)
+    if not auxiliary and (needs_auxiliary or is_not):
+        do = "does" if subject.person == "it" else "do"
+        auxiliary, main = "did" if tense in {"past", "imperfect"} else do, verb.en
+    auxiliary_keys: tuple[AlignmentKey, ...] = (tense_key,)
+    if is_not:
+        has_no_tense = auxiliary in {"does", "do"}
+        auxiliary_keys = (negation_key,) if has_no_tense else (negation_key, tense_key)
+        auxiliary = {"will": "won't", "am": "am not"}.get(auxiliary, f"{auxiliary}n't")
+    main_keys = (action,) if auxiliary and main else (action, tense_key)
+    if not main:
+        auxiliary_keys += (action,)
+    never = build_words(negation if negation in {"never", "no longer"} else "", negation_key)
+    nothing = build_words(negation if negation == "nothing" else "", negation_key)
+    en = build_words(auxiliary, *auxiliary_keys) + never + adverb.en
+    en += build_words(main, *main_keys) + build_words(verb.en_particle, action) + nothing
     pronoun = clitic or EMPTY_PHRASE
     ne = build_words("ne" if negation else "", negation_key)
     se = build_words(REFLEXIVE_PRONOUNS[subject.person] if verb.is_reflexive else "", action)
@@ -307,41 +325,6 @@ def verb_group(
     return BilingualPhrase(en + pronoun.en, fr)
 
 
-def _english_group(
-    verb: Verb,
-    tense: Tense,
-    person: Person,
-    negation: Negation,
-    adverb: BilingualPhrase,
-    keys: tuple[AlignmentKey, AlignmentKey, AlignmentKey],
-) -> Words:
-    """Return the English verb group; `keys` belong to the action, the tense and the negation."""
-    action, tense_key, negation_key = keys
-    auxiliary, main = verb.english_form(tense, person)
-    auxiliary_keys: tuple[AlignmentKey, ...] = (tense_key,)
-    if negation == "not":
-        auxiliary, main = _negate(verb, tense, person)
-        has_no_tense = auxiliary in {"doesn't", "don't"}
-        auxiliary_keys = (negation_key,) if has_no_tense else (negation_key, tense_key)
-    main_keys = (action,) if auxiliary and main else (action, tense_key)
-    if not main:
-        auxiliary_keys += (action,)
-    never = build_words(negation if negation in {"never", "no longer"} else "", negation_key)
-    nothing = build_words(negation if negation == "nothing" else "", negation_key)
-    before = build_words(auxiliary, *auxiliary_keys) + never + adverb.en
-    return before + build_words(main, *main_keys) + build_words(verb.en_particle, action) + nothing
-
-
-def _negate(verb: Verb, tense: Tense, person: Person) -> tuple[str, str]:
-    """Return the negated auxiliary and the main verb, for example "didn't" and "cross"."""
-    auxiliary, main = verb.english_form(tense, person)
-    if auxiliary:
-        return {"will": "won't", "am": "am not"}.get(auxiliary, auxiliary + "n't"), main
-    if tense in {"past", "imperfect"}:
-        return "didn't", verb.en
-    return "doesn't" if person == "it" else "don't", verb.en
-
-
 def clause(
     subject: NounPhrase,
     verb: Verb,
@@ -354,17 +337,6 @@ def clause(
     return subject + verb_group(verb, tense, subject.agreement, negation, adverb) + obj
 
 
-def copula_clause(
-    subject: NounPhrase,
-    adjective: Adjective,
-    tense: Tense,
-    negation: Negation = "",
-    degree: BilingualPhrase = EMPTY_PHRASE,
-) -> BilingualPhrase:
-    """Return "the fox is very tired" (in French with "avoir" for some adjectives)."""
-    return subject + build_predicate(adjective, subject.agreement, tense, negation, degree)
-
-
 def build_predicate(
     adjective: Adjective,
     agreement: AgreementFeatures,
@@ -372,7 +344,7 @@ def build_predicate(
     negation: Negation = "",
     degree: BilingualPhrase = EMPTY_PHRASE,
 ) -> BilingualPhrase:
-    """Return "is very tired", a clause without its subject."""
+    """Return "is very tired" (in French with "avoir" for some adjectives)."""
     verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
     group = verb_group(verb, tense, agreement, negation)
     return group + degree + build_adjective(adjective, agreement)
@@ -389,15 +361,16 @@ def infinitive_phrase(
     return BilingualPhrase(build_words(f"{en} {verb.en_particle}", key) + clitic.en, clitic.fr + fr)
 
 
-def build_can_auxiliary(plural: bool, able: bool) -> BilingualPhrase:
-    """Return "can" or "can't" in the present."""
-    fr = "peuvent" if plural else "peut"
-    return build_phrase("can", fr) if able else build_phrase("can't", f"ne {fr} pas")
+MODALS = {
+    "can": ("peut", "peuvent"),
+    "can't": ("ne peut pas", "ne peuvent pas"),
+    "couldn't": ("ne a pas pu", "ne ont pas pu"),
+}
 
 
-def build_could_not_auxiliary(plural: bool) -> BilingualPhrase:
-    """Return "couldn't", in French in the passé composé."""
-    return build_phrase("couldn't", "ne ont pas pu" if plural else "ne a pas pu")
+def build_modal(en: str, plural: bool = False) -> BilingualPhrase:
+    """Return "can", "can't" or "couldn't", the latter in French in the passé composé."""
+    return build_phrase(en, MODALS[en][plural])
 
 
 def build_comparative_with_than(

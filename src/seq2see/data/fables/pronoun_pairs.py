@@ -34,12 +34,12 @@ from seq2see.data.fables.phrases import (
     Negation,
     NounPhrase,
     PronounRole,
-    build_could_not_auxiliary,
-    build_it_or_them_object,
-    build_it_or_they_subject,
+    build_modal,
     build_noun_phrase,
+    build_object_pronoun,
     build_phrase,
     build_predicate,
+    build_subject_pronoun,
     build_words,
     clause,
     infinitive_phrase,
@@ -70,39 +70,6 @@ class TransitiveEvent:
         return clause(self.subject, self.verb, tense, self.direct_object, negation)
 
 
-EventClauseBuilder = Callable[[TransitiveEvent], BilingualPhrase]
-
-
-@dataclass(frozen=True, slots=True)
-class PronounFrame:
-    """A construction: a clause that expresses the event, a conjunction, and a clause with "it"."""
-
-    name: str
-    build_event_clause: EventClauseBuilder
-    conjunction: tuple[str, str]
-    tense: Tense
-    degree: tuple[str, str] | None
-    verbs: tuple[Verb, ...]
-    in_short_corpus: bool
-    it_is_object: bool
-    """Whether "it" is the object of another verb."""
-
-    def build_it_clause(self, gender: Gender, predicate: Adjective | None) -> BilingualPhrase:
-        """Return "it was too tired"; if masked, "it was too …" and "il …"."""
-        it = build_it_or_they_subject(AgreementFeatures(gender))
-        adverb = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
-        if predicate:
-            phrase = build_predicate(predicate, it.agreement, self.tense, degree=adverb)
-            en = (*phrase.en[:-1], phrase.en[-1]._replace(role="predicate"))
-            return it + BilingualPhrase(en, phrase.fr)
-        be = "is" if self.tense == "present" else "was"
-        return it + BilingualPhrase(build_words(be) + adverb.en) + build_phrase(MASKED, MASKED)
-
-
-PRONOUN_FRAMES: list[PronounFrame] = []
-"""All frames, in the order of their definition, which is part of the corpus."""
-
-
 def _transitive_verbs(infinitives: str) -> tuple[Verb, ...]:
     return tuple(v for v in VERBS["transitive"] if v.fr.infinitive in infinitives.split())
 
@@ -114,130 +81,118 @@ HINDERED_VERBS = _transitive_verbs(
 CARE_VERBS = _transitive_verbs("nourrir caresser brosser gronder")
 MAINTENANCE_VERBS = _transitive_verbs("peindre réparer balayer construire décorer")
 
-
-def register_frame(
-    conjunction: tuple[str, str] = BECAUSE,
-    tense: Tense = "imperfect",
-    degree: tuple[str, str] | None = TOO,
-    verbs: tuple[Verb, ...] = HINDERED_VERBS,
-    in_short_corpus: bool = False,
-    it_is_object: bool = False,
-) -> Callable[[EventClauseBuilder], EventClauseBuilder]:
-    """Return a decorator that adds a function to `PRONOUN_FRAMES`."""
-
-    def register(build: EventClauseBuilder) -> EventClauseBuilder:
-        name = build.__name__.removeprefix("_")
-        options = (conjunction, tense, degree, verbs, in_short_corpus, it_is_object)
-        PRONOUN_FRAMES.append(PronounFrame(name, build, *options))
-        return build
-
-    return register
+EventClauseBuilder = Callable[[TransitiveEvent], BilingualPhrase]
 
 
-@register_frame(in_short_corpus=True)
-def _because_it_was(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal didn't cross the street because it was too tired."""
-    return event.to_clause("past", "not")
+@dataclass(frozen=True, slots=True)
+class PronounFrame:
+    """A construction: a clause that expresses the event, a conjunction, and a clause with "it"."""
+
+    name: str
+    build_event_clause: EventClauseBuilder
+    conjunction: tuple[str, str] = BECAUSE
+    tense: Tense = "imperfect"
+    degree: tuple[str, str] | None = TOO
+    verbs: tuple[Verb, ...] = HINDERED_VERBS
+    in_short_corpus: bool = False
+    it_is_object: bool = False
+    """Whether "it" is the object of another verb."""
+
+    def build_it_clause(self, gender: Gender, predicate: Adjective | None) -> BilingualPhrase:
+        """Return "it was too tired"; if masked, "it was too …" and "il …"."""
+        it = build_subject_pronoun(AgreementFeatures(gender))
+        adverb = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
+        if predicate:
+            phrase = build_predicate(predicate, it.agreement, self.tense, degree=adverb)
+            en = (*phrase.en[:-1], phrase.en[-1]._replace(role="predicate"))
+            return it + BilingualPhrase(en, phrase.fr)
+        be = "is" if self.tense == "present" else "was"
+        return it + BilingualPhrase(build_words(be) + adverb.en) + build_phrase(MASKED, MASKED)
 
 
-@register_frame(tense="present", in_short_corpus=True)
-def _because_it_is(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal doesn't cross the street because it is too tired."""
-    return event.to_clause("present", "not")
-
-
-@register_frame((".", "."), in_short_corpus=True)
-def _two_sentences(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal didn't cross the street. It was too tired."""
-    return event.to_clause("past", "not")
-
-
-@register_frame((", but", ", mais"), in_short_corpus=True)
-def _tried(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal tried to cross the street, but it was too tired."""
+def _try(event: TransitiveEvent) -> BilingualPhrase:
     trying = next(verb for verb in VERBS["infinitive"] if verb.en == "try")
     action = infinitive_phrase(event.verb) + event.direct_object
     return clause(event.subject, trying, "past", action)
 
 
-@register_frame(degree=SO_MUCH)
-def _could_not_because(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal couldn't cross the street because it was so tired."""
-    able = build_could_not_auxiliary(plural=False)
-    return event.subject + able + infinitive_phrase(event.verb, "") + event.direct_object
+def _fail(event: TransitiveEvent) -> BilingualPhrase:
+    action = infinitive_phrase(event.verb, "") + event.direct_object
+    return event.subject + build_modal("couldn't") + action
 
 
-@register_frame(("if", "si"), "present")
-def _if_it_is(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal won't cross the street if it is too tired."""
-    return event.to_clause("future", "not")
-
-
-@register_frame(("when", "quand"), "present", degree=None)
-def _never_when(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal never crosses the street when it is tired."""
-    return event.to_clause("present", "never")
-
-
-@register_frame(("even though", "même si"), degree=VERY)
-def _even_though(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal crossed the street even though it was very tired."""
-    return event.to_clause("past")
-
-
-@register_frame(in_short_corpus=True)
-def _question(event: TransitiveEvent) -> BilingualPhrase:
-    """Why didn't the animal cross the street? Because it was too tired."""
+def _ask_why(event: TransitiveEvent) -> BilingualPhrase:
     question = question_clause(event.subject, event.verb, "past", "not") + event.direct_object
     return build_phrase("why", "pourquoi est-ce que") + question + build_phrase("?", "?")
 
 
-@register_frame()
-def _hearsay(event: TransitiveEvent) -> BilingualPhrase:
-    """The farmer says that the animal didn't cross the street because it was too tired."""
+def _report(event: TransitiveEvent) -> BilingualPhrase:
     says = event.choose.verb("reporting")
     who = event.choose.noun_phrase(("person",), ("the", "my"), adjective_rate=0)
-    return clause(who, says, "present", build_phrase("that", "que")) + event.to_clause(
-        "past", "not"
-    )
+    that = build_phrase("that", "que")
+    return clause(who, says, "present", that) + event.to_clause("past", "not")
 
 
-@register_frame(verbs=_transitive_verbs("éviter quitter contourner"))
-def _avoided(event: TransitiveEvent) -> BilingualPhrase:
-    """The animal avoided the street because it was too tired."""
-    return event.to_clause("past")
-
-
-@register_frame(degree=VERY)
-def _dated_reason(event: TransitiveEvent) -> BilingualPhrase:
-    """Yesterday, the animal didn't cross the street because it was very tired."""
+def _date(event: TransitiveEvent) -> BilingualPhrase:
     when = event.choose.adverbial("time", "past")
     return when + build_phrase(",", ",") + event.to_clause("past", "not")
 
 
-@register_frame(verbs=_transitive_verbs("traverser gravir"))
-def _turned_round(event: TransitiveEvent) -> BilingualPhrase:
-    """The street frightened the animal because it was too wide."""
+def _obstruct(event: TransitiveEvent) -> BilingualPhrase:
     return clause(event.direct_object, event.choose.verb("obstructing"), "past", event.subject)
 
 
-@register_frame(verbs=VERBS["staying"], it_is_object=True)
-def _while_someone(event: TransitiveEvent) -> BilingualPhrase:
-    """The dog was waiting in front of the house because the girl was feeding it."""
-    return event.to_clause("imperfect")
-
-
-@register_frame((", but", ", mais"))
-def _meanwhile_tried(event: TransitiveEvent) -> BilingualPhrase:
-    """While the girl was singing, the animal tried to cross the street, but it was too tired."""
+def _try_meanwhile(event: TransitiveEvent) -> BilingualPhrase:
     choose = event.choose
     verbs = choose.lexicon.verbs["intransitive"]
     action = choose.pick([verb for verb in verbs if not verb.is_momentary])
     who = choose.noun_phrase(("person",), "the", adjective_rate=0.4)
     start = build_phrase("while", "pendant que") + clause(who, action, "imperfect")
-    return start + build_phrase(",", ",") + _tried(event)
+    return start + build_phrase(",", ",") + _try(event)
 
 
+def _express(tense: Tense, negation: Negation = "") -> EventClauseBuilder:
+    return lambda event: event.to_clause(tense, negation)
+
+
+BUT = (", but", ", mais")
+OBSTACLE_VERBS = _transitive_verbs("traverser gravir")
+AVOIDING_VERBS = _transitive_verbs("éviter quitter contourner")
+PRONOUN_FRAMES = (
+    # The animal didn't cross the street because it was too tired.
+    PronounFrame("because_it_was", _express("past", "not"), in_short_corpus=True),
+    # The animal doesn't cross the street because it is too tired.
+    PronounFrame(
+        "because_it_is", _express("present", "not"), tense="present", in_short_corpus=True
+    ),
+    # The animal didn't cross the street. It was too tired.
+    PronounFrame("two_sentences", _express("past", "not"), (".", "."), in_short_corpus=True),
+    # The animal tried to cross the street, but it was too tired.
+    PronounFrame("tried", _try, BUT, in_short_corpus=True),
+    # The animal couldn't cross the street because it was so tired.
+    PronounFrame("could_not_because", _fail, degree=SO_MUCH),
+    # The animal won't cross the street if it is too tired.
+    PronounFrame("if_it_is", _express("future", "not"), ("if", "si"), "present"),
+    # The animal never crosses the street when it is tired.
+    PronounFrame("never_when", _express("present", "never"), ("when", "quand"), "present", None),
+    # The animal crossed the street even though it was very tired.
+    PronounFrame("even_though", _express("past"), ("even though", "même si"), degree=VERY),
+    # Why didn't the animal cross the street? Because it was too tired.
+    PronounFrame("question", _ask_why, in_short_corpus=True),
+    # The farmer says that the animal didn't cross the street because it was too tired.
+    PronounFrame("hearsay", _report),
+    # The animal avoided the street because it was too tired.
+    PronounFrame("avoided", _express("past"), verbs=AVOIDING_VERBS),
+    # Yesterday, the animal didn't cross the street because it was very tired.
+    PronounFrame("dated_reason", _date, degree=VERY),
+    # The street frightened the animal because it was too wide.
+    PronounFrame("turned_round", _obstruct, verbs=OBSTACLE_VERBS),
+    # The dog was waiting in front of the house because the girl was feeding it.
+    PronounFrame("while_someone", _express("imperfect"), verbs=VERBS["staying"], it_is_object=True),
+    # While the girl was singing, the animal tried to cross the street, but it was too tired.
+    PronounFrame("meanwhile_tried", _try_meanwhile, BUT),
+)
+"""Each with an example. Their order is part of the corpus."""
 TEXTBOOK_PAIRS = (("animal", "tired"), ("street", "wide"))
 """Nouns and predicates of the textbook sentences; they are never reserved."""
 CONTRADICTING_ADJECTIVES = frozenset(
@@ -356,7 +311,7 @@ def _build_minimal_pair(
 
 def _build_it_object(gender: Gender, verb: Verb | None) -> BilingualPhrase:
     """Return "was feeding it"; if masked, "was … it" and "le …"."""
-    it = build_it_or_them_object(AgreementFeatures(gender))
+    it = build_object_pronoun(AgreementFeatures(gender))
     if verb:
         group = verb_group(verb, "imperfect", AgreementFeatures("m"), clitic=it)
         auxiliary, form, pronoun = group.en

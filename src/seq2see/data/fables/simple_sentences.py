@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from seq2see.data.fables.lexicon import BE_VERB, NUMBERS, VERBS, Person, nouns_of_kinds
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
+    MODALS,
+    AgreementFeatures,
     AlignmentKey,
     BilingualPhrase,
     build_adjective,
-    build_can_auxiliary,
     build_comparative_with_than,
-    build_could_not_auxiliary,
-    build_first_or_second_person_pronoun,
+    build_modal,
     build_noun_phrase,
     build_phrase,
+    build_predicate,
+    build_subject_pronoun,
     build_words,
     clause,
     coordinate_noun_phrases,
-    copula_clause,
     infinitive_phrase,
     verb_group,
 )
@@ -193,10 +194,8 @@ def _wanting(choose: WordChooser) -> BilingualPhrase:
 def _ability(choose: WordChooser) -> BilingualPhrase:
     """The fox can't cross the street. Le renard ne peut pas traverser la rue."""
     subject, verb, obj = choose.intended_action()
-    plural = subject.agreement.plural
-    can, cannot = build_can_auxiliary(plural, True), build_can_auxiliary(plural, False)
-    auxiliary = choose.pick((can, cannot, build_could_not_auxiliary(plural)))
-    return subject + auxiliary + infinitive_phrase(verb, "") + obj
+    modal = build_modal(choose.pick(tuple(MODALS)), subject.agreement.plural)
+    return subject + modal + infinitive_phrase(verb, "") + obj
 
 
 @register_construction(weight=4)
@@ -245,7 +244,7 @@ def _first_person(choose: WordChooser) -> BilingualPhrase:
     where = choose.location(obj.noun) if choose.chance(0.4) else EMPTY_PHRASE
     negation = choose.negation(0.3) if determiner in {"the", "this", "my", "our"} else ""
     tense = choose.pick_tense("present", "past", "past", "future")
-    subject = build_first_or_second_person_pronoun(person)
+    subject = build_subject_pronoun(AgreementFeatures("m", person == "we", person))
     return clause(subject, verb, tense, obj, negation) + where
 
 
@@ -254,7 +253,6 @@ def _ownership(choose: WordChooser) -> BilingualPhrase:
     """The princess lost her crown. La princesse a perdu sa couronne."""
     verb = choose.verb("transitive", "chercher perdre trouver cacher vendre porter toucher")
     owner = choose.noun_phrase(verb.subject_kinds)
-    assert owner.noun is not None
     own = "its" if owner.noun.kind == "animal" else "her" if owner.noun.gender == "f" else "his"
     own = "their" if owner.agreement.plural else own
     kinds = tuple(kind for kind in verb.object_kinds if kind in {"load", "belonging"})
@@ -275,7 +273,7 @@ def _property_of(choose: WordChooser) -> BilingualPhrase:
     if negation or choose.chance(0.4):
         degree = EMPTY_PHRASE
     tense = choose.pick_tense("present", "imperfect", "future")
-    return copula_clause(subject, adjective, tense, negation, degree)
+    return subject + build_predicate(adjective, subject.agreement, tense, negation, degree)
 
 
 VERY, TOO, SO = ("very", "très"), ("too", "trop"), ("so", "si")
@@ -285,9 +283,9 @@ COMPARED_KINDS = ("animal", "person", "road", "water", "height", "building", "lo
 @register_construction(weight=4, in_short_corpus=True)
 def _comparison(choose: WordChooser) -> BilingualPhrase:
     """The street is wider than the path. La rue est plus large que le chemin."""
-    noun = choose.noun(COMPARED_KINDS)
-    subject = choose.noun_phrase(noun, ("the", "this", "my"), adjective_rate=0)
     determiners = ("the", "this", "my")
+    subject = choose.noun_phrase(COMPARED_KINDS, determiners, adjective_rate=0)
+    noun = subject.noun
     other = choose.noun_phrase((noun.kind,), determiners, adjective_rate=0.1, exclude=[noun])
     verb = verb_group(BE_VERB, choose.pick_tense("present", "imperfect"), subject.agreement)
     adjective = choose.adjective(noun, "comparable")
@@ -360,11 +358,11 @@ def _drinking(choose: WordChooser) -> BilingualPhrase:
 def _existence(choose: WordChooser) -> BilingualPhrase:
     """There are three foxes in the old barn. Il y a trois renards dans la vieille grange."""
     determiner = choose.pick(("a", "a", *NUMBERS, "many", "several"))
-    noun = choose.noun((*ANIMATE, "load", "belonging"))
-    thing = choose.noun_phrase(noun, determiner, plural=determiner != "a")
+    kinds = (*ANIMATE, "load", "belonging")
+    thing = choose.noun_phrase(kinds, determiner, plural=determiner != "a")
     now, then = ("are", "were") if thing.agreement.plural else ("is", "was")
     en, fr = choose.pick(((now, "il y a"), (then, "il y avait")))
-    return build_phrase(f"there {en}", fr) + thing + choose.location(noun)
+    return build_phrase(f"there {en}", fr) + thing + choose.location(thing.noun)
 
 
 @register_construction(weight=2)
@@ -401,12 +399,12 @@ def _identity(choose: WordChooser) -> BilingualPhrase:
 @register_construction()
 def _pair_of_adjectives(choose: WordChooser) -> BilingualPhrase:
     """The goats are tired but happy. Les chèvres sont fatiguées mais heureuses."""
-    noun = choose.noun(ANIMATE)
-    subject = choose.noun_phrase(noun, ("the", "this", "my"), adjective_rate=0)
-    first, second = choose.adjective(noun, "comparable"), choose.adjective(noun, "comparable")
+    subject = choose.noun_phrase(ANIMATE, ("the", "this", "my"), adjective_rate=0)
+    first, second = (choose.adjective(subject.noun, "comparable") for _ in range(2))
     if first == second or first.precedes_noun or second.precedes_noun:
         return _pair_of_adjectives(choose)
     are_alike = first.is_hindrance == second.is_hindrance
     conjunction = build_phrase("and", "et") if are_alike else build_phrase("but", "mais")
-    predicate = copula_clause(subject, first, choose.pick_tense("present", "imperfect"))
-    return predicate + conjunction + build_adjective(second, subject.agreement)
+    tense = choose.pick_tense("present", "imperfect")
+    predicate = build_predicate(first, subject.agreement, tense)
+    return subject + predicate + conjunction + build_adjective(second, subject.agreement)
