@@ -76,7 +76,7 @@ class WordChooser:
         """Choose an element uniformly."""
         return choices[int(self.rng.random() * len(choices))]
 
-    def noun(self, kinds: NounKinds, *exclude: Noun | None) -> Noun:
+    def noun(self, kinds: NounKinds, *exclude: Noun) -> Noun:
         """Choose a noun of the given kinds that is not excluded."""
         nouns = nouns_of_kinds(self.lexicon, kinds)
         return self.pick([noun for noun in nouns if noun not in exclude])
@@ -92,7 +92,7 @@ class WordChooser:
         plural: bool | None = None,
         adjective_rate: float = 0.3,
         role: PronounRole = "",
-        exclude: Sequence[Noun | None] = (),
+        exclude: Sequence[Noun] = (),
     ) -> NounPhrase:
         """Return a noun with a determiner and, with probability `adjective_rate`, adjectives.
 
@@ -137,7 +137,7 @@ class WordChooser:
         obj = self.noun_phrase(verb.object_kinds, determiner, exclude=[subject.noun])
         return subject, verb, obj
 
-    def definite_object(self, verb: Verb, *exclude: Noun | None) -> NounPhrase:
+    def definite_object(self, verb: Verb, *exclude: Noun) -> NounPhrase:
         """Return a definite object of a verb, as negated clauses require."""
         return self.noun_phrase(verb.object_kinds, DEFINITE, exclude=exclude)
 
@@ -174,7 +174,7 @@ class WordChooser:
         _, _, en, fr, _ = self.pick(choices)
         return build_phrase(en, fr)
 
-    def location(self, *exclude: Noun | None) -> BilingualPhrase:
+    def location(self, *exclude: Noun) -> BilingualPhrase:
         """Choose a preposition with a noun phrase, for example "near the bridge"."""
         _, _, en, fr, kinds = self.pick(ADVERBIALS["location", ""])
         return build_phrase(en, fr) + self.noun_phrase(kinds, "the", False, 0.2, exclude=exclude)

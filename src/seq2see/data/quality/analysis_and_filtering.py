@@ -194,11 +194,9 @@ class _FindingCounter:
     ) -> None:
         self.config = config
         self.overlap = overlap
-        self.characters = (
-            (CharacterCounter(tokenizers.source), CharacterCounter(tokenizers.target))
-            if tokenizers
-            else None
-        )
+        both = (tokenizers.source, tokenizers.target) if tokenizers else ()
+        self.characters = list(map(CharacterCounter, both))
+        """One counter per side; none if no tokenizers are given."""
         self.counts = Counter[str]()
         self.is_accepted = bytearray()
         """For each pair, whether cleaning would keep it."""
@@ -213,7 +211,7 @@ class _FindingCounter:
             self.is_accepted.append(not removed)
             self._count_pair(line, pair, violation)
         self.overlap.update(chunk)
-        for counter, lines in zip(self.characters or (), chunk.sides, strict=False):
+        for counter, lines in zip(self.characters, chunk.sides, strict=False):
             counter.update(lines)
 
     def _count_pair(self, line: int, pair: SentencePair, violation: RuleViolation | None) -> None:
@@ -239,16 +237,16 @@ class _FindingCounter:
     @property
     def examples(self) -> dict[str, list[FindingExample]]:
         """Examples by finding, those with the highest scores first, then by line."""
-        ordered = {
-            name: sorted(examples, key=lambda example: (-example[0], example[2]))
-            for name, examples in self._examples.items()
+        return {
+            name: [example for *_, example in sorted(rows, key=lambda row: (-row[0], row[2]))]
+            for name, rows in self._examples.items()
         }
-        return {name: [example for *_, example in rows] for name, rows in ordered.items()}
 
 
 def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
-    statistics, characters = model.statistics, counter.characters
-    uncovered = [side.find_uncovered() for side in characters] if characters else [None, None]
+    statistics = model.statistics
+    characters = counter.characters or (None, None)
+    uncovered = [side.find_uncovered() if side else None for side in characters]
     sides = [
         SideReport(
             declared_language=model.languages.sides[side].declared,

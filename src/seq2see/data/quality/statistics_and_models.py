@@ -29,7 +29,6 @@ from seq2see.data.quality.words_and_word_ids import (
     PackedWordIds,
     WordPrefixVocabulary,
     byte_length,
-    compute_match_key,
     extract_words,
 )
 from seq2see.data.readers import PairBlock, SentencePair, chunk_pairs_into_blocks
@@ -66,15 +65,9 @@ class PairChunk:
         return slice(self.first_index, self.first_index + len(self))
 
     @cached_property
-    def words(self) -> tuple[list[list[str]], list[list[str]]]:
+    def words(self) -> list[list[list[str]]]:
         """The words of each line of each side."""
-        source, target = (list(map(extract_words, side)) for side in self.sides)
-        return source, target
-
-    @cached_property
-    def source_key_hashes(self) -> list[int]:
-        """The hashes of the match keys of the sources."""
-        return [hash(compute_match_key(source)) for source in self.sides.sources]
+        return [list(map(extract_words, side)) for side in self.sides]
 
 
 def iter_pair_chunks(
@@ -138,8 +131,8 @@ class _BlockSample:
             if number % self.step == 0:
                 start = max(number * _SAMPLE_BLOCK - first, 0)
                 part = slice(start, (number + 1) * _SAMPLE_BLOCK - first)
-                pairs = map(_truncate, *(side[part] for side in chunk.sides))
-                self.blocks.setdefault(number, []).extend(pairs)
+                sides = ([text[:MAX_SAMPLE_CHARACTERS] for text in s[part]] for s in chunk.sides)
+                self.blocks.setdefault(number, []).extend(map(SentencePair, *sides))
         while sum(map(len, self.blocks.values())) > max(MAX_SAMPLE_PAIRS, _SAMPLE_BLOCK):
             self.step *= 2
             self.blocks = {b: pairs for b, pairs in self.blocks.items() if b % self.step == 0}
@@ -180,10 +173,6 @@ def collect_per_pair_statistics(
         sample_indices=sample.indices(),
         sample=tuple(pair for block in sample.blocks.values() for pair in block),
     )
-
-
-def _truncate(source: str, target: str) -> SentencePair:
-    return SentencePair(source[:MAX_SAMPLE_CHARACTERS], target[:MAX_SAMPLE_CHARACTERS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +233,9 @@ class CorpusModel:
         lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
         source, target = (vocabulary.add_lines(map(extract_words, side)) for side in lines)
         size = len(vocabulary)
-        is_aligned = _exclude_shifts(is_usable, shifts)
+        is_aligned = is_usable.copy()
+        for shift in shifts:
+            is_aligned[shift.first_line - 1 : shift.last_line] = False
         aligned = np.flatnonzero(is_aligned[statistics.sample_indices])
         lexicon, is_unrelated = _fit_lexicon(lines[0], source, target, aligned, size)
         return cls(
@@ -258,14 +249,6 @@ class CorpusModel:
             lexicon=lexicon,
             is_unrelated=is_unrelated,
         )
-
-
-def _exclude_shifts(is_usable: BoolArray, shifts: tuple[LineShift, ...]) -> BoolArray:
-    """Return which usable pairs are not in a shifted region."""
-    is_aligned = is_usable.copy()
-    for shift in shifts:
-        is_aligned[shift.first_line - 1 : shift.last_line] = False
-    return is_aligned
 
 
 def _fit_lexicon(
