@@ -111,7 +111,10 @@ class BeamSearch:
         self.source_lengths_S = torch.tensor(
             [len(each.source_ids) for each in inputs], device=device
         )
-        allocation = build_beam_allocation(inputs, self.max_lengths_S, config, eos)
+        has_required = any(each.required for each in inputs)
+        allocation = (
+            build_beam_allocation(inputs, self.max_lengths_S, config, eos) if has_required else None
+        )
         self.selector = _build_selector(inputs, config, allocation)
         self.processors = tuple(
             _build_processors(inputs, config, eos, allocation, processors, device)

@@ -119,10 +119,8 @@ def build_beam_allocation(
 ) -> DynamicBeamAllocation | None:
     """Return the allocation for these inputs, or None if no required phrase is feasible.
 
-    Raises `InputError` if phrases are required and the search is not a beam search.
+    Raises `InputError` if the search is not a beam search.
     """
-    if not any(each.required for each in inputs):
-        return None
     if config.searches_per_input > 1 or config.sampling:
         raise InputError(
             "`required` must be left out with sampling or beam groups: "
