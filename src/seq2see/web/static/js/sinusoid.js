@@ -1,4 +1,4 @@
-// Sinusoidal positional encodings of "Attention Is All You Need" in float64, computed as in seq2see.model.positions.
+// Sinusoidal positional encodings of "Attention Is All You Need" in float64, computed as in seq2see.model.positional_encodings.
 
 export const LAYOUTS = ["interleaved", "halves"];
 export const FREQUENCIES = ["paper", "tensor2tensor"];
