@@ -21,8 +21,8 @@ from seq2see.serve.authentication import ApiKeyStore
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.model_registry import ModelRegistry, load_served_model
 from seq2see.serve.monitoring import JsonLog
-from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
+from seq2see.serve.uvicorn_server import create_server, open_socket
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.tokenizer_training import EOS_ID
 

@@ -35,7 +35,7 @@ from seq2see.explain import tracing
 from seq2see.explain.trace_builder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.hypotheses import StepRecord
-from seq2see.serve import lab, server as serving, streaming
+from seq2see.serve import lab, partial_translation, uvicorn_server as serving
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
@@ -46,8 +46,8 @@ from seq2see.serve.model_registry import (
     load_served_model,
 )
 from seq2see.serve.requests import ExplainRequest, TranslateRequest
-from seq2see.serve.server import create_server, open_socket
 from seq2see.serve.service import Service
+from seq2see.serve.uvicorn_server import create_server, open_socket
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import SegmentRequest, Translation, TranslationOptions, Translator
@@ -443,14 +443,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = streaming._ObservedTranslator.step
+    step = partial_translation._ObservedTranslator.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(streaming._ObservedTranslator, "step", slow_step)
+    monkeypatch.setattr(partial_translation._ObservedTranslator, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()

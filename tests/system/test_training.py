@@ -17,7 +17,7 @@ from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
 from seq2see.training import process_and_update_counts, run_directory
-from seq2see.training.preparation import prepare_run
+from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_log import read_training_log
 

@@ -23,7 +23,7 @@ from seq2see.cli.evaluate import evaluate
 from seq2see.cli.explain import explain
 from seq2see.cli.import_ import import_
 from seq2see.cli.info import info
-from seq2see.cli.init_corpus_and_recipe import init
+from seq2see.cli.init_splits_and_recipe import init
 from seq2see.cli.lab_experiments import app as lab
 from seq2see.cli.score_log_probability import score
 from seq2see.cli.serve import serve

@@ -120,7 +120,7 @@ def explain(
         as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output
-    from seq2see.explain.interventions import parse_attention_address
+    from seq2see.explain.intervention_types import parse_attention_address
     from seq2see.search import SearchConfig
 
     search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -248,7 +248,7 @@ def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> Non
 
 
 def _parse_intervention(name: str, value: str) -> ParsedIntervention:
-    from seq2see.explain.interventions import parse_intervention
+    from seq2see.explain.intervention_types import parse_intervention
 
     option = f"--{name.replace('_', '-')}"
     try:

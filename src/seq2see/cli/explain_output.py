@@ -14,10 +14,10 @@ from rich.cells import cell_len, set_cell_size
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.errors import InputError
 from seq2see.explain import ExplainedModel, Trace
+from seq2see.explain.figures_and_html_tables import save_attention_map_figure
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
-from seq2see.explain.output import save_attention_map_figure
 from seq2see.explain.pronoun_test import DEFAULT_CASES, run_pronoun_test
-from seq2see.explain.trace_format import SavedResult
+from seq2see.explain.trace_format import SavableResult
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def measure_and_print_head_importance(
 
 
 def _print_result(
-    result: SavedResult, path: Path | None, as_json: bool, lines: Iterable[str]
+    result: SavableResult, path: Path | None, as_json: bool, lines: Iterable[str]
 ) -> None:
     typer.echo(result.to_json() if as_json else "\n".join(lines))
     if path:

@@ -66,7 +66,7 @@ def serve(
     check_directories_exist(runs)
     _check_dependencies()
     from seq2see.serve.config import LimitsConfig, ServeConfig
-    from seq2see.serve.server import open_socket
+    from seq2see.serve.uvicorn_server import open_socket
 
     config = ServeConfig(
         host=host,
@@ -95,8 +95,8 @@ def _serve(
     from seq2see.serve.authentication import ApiKeyStore
     from seq2see.serve.model_registry import ModelRegistry, load_served_model
     from seq2see.serve.monitoring import JsonLog
-    from seq2see.serve.server import run_server
     from seq2see.serve.service import Service
+    from seq2see.serve.uvicorn_server import run_server
 
     keys = ApiKeyStore(api_keys)
     engine = config.engine, config.threads, config.precision

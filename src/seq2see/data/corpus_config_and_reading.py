@@ -29,8 +29,8 @@ from seq2see.data.readers import (
     PairBlock,
     SentencePair,
     SplitName,
-    chunk_pairs_into_blocks,
     file_extension,
+    group_pairs_into_blocks,
     read_jsonl,
     read_text_files,
     read_tmx,
@@ -246,16 +246,16 @@ def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBl
 
 def _read_builtin(corpus: Corpus) -> Iterator[PairBlock]:
     assert corpus.config.builtin
-    return chunk_pairs_into_blocks(corpus.config.builtin.load_pairs())
+    return group_pairs_into_blocks(corpus.config.builtin.load_pairs())
 
 
 _READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
     "text": lambda corpus, _: read_text_files(*corpus.paths),
     "tsv": _read_tsv_columns,
-    "jsonl": lambda corpus, _: chunk_pairs_into_blocks(
+    "jsonl": lambda corpus, _: group_pairs_into_blocks(
         read_jsonl(corpus.paths[0], corpus.column_names)
     ),
-    "tmx": lambda corpus, on_skipped: chunk_pairs_into_blocks(
+    "tmx": lambda corpus, on_skipped: group_pairs_into_blocks(
         read_tmx(corpus.paths[0], corpus.column_names, on_skipped)
     ),
     "builtin": lambda corpus, _: _read_builtin(corpus),

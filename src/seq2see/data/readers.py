@@ -25,7 +25,7 @@ from lxml import etree
 from seq2see.errors import InputError
 from seq2see.text.languages import normalize_tag
 from seq2see.text.normalization import check_surrogates
-from seq2see.text.tmx import classify_inline_element, find_variant, get_variant_language
+from seq2see.text.tmx_elements import classify_inline_element, find_variant, get_variant_language
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -238,7 +238,7 @@ def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock
             yield PairBlock(*([row[column - 1] for row in rows] for column in columns))
 
 
-def chunk_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
+def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
     """Group single pairs into blocks."""
     iterator = iter(pairs)
     while group := list(islice(iterator, LINES_PER_BLOCK)):

@@ -28,7 +28,7 @@ from seq2see.documents.markup import (
     has_letter,
 )
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
-from seq2see.documents.xml_editing import append_text, parse_xml, serialize_xml
+from seq2see.documents.xml_inline_markup import append_text, parse_xml, serialize_xml
 from seq2see.errors import InputError
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

@@ -27,7 +27,7 @@ from seq2see.documents.word_alignment import (
     CopiedSpan,
     WeightedRangeLink,
     is_space_or_punctuation_character,
-    split_alignment_links_at_punctuation,
+    split_links_into_word_and_punctuation,
     split_range_around_core,
     trim_punctuation_from_range,
 )
@@ -229,7 +229,7 @@ class _TagTransfer:
         self._tags, self._copied_spans = unit.tags, sorted(copied_spans)
         copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         tag_offsets = sorted({offset for tag in unit.tags for offset in (tag.start, tag.end)})
-        split_links = split_alignment_links_at_punctuation(unit.text, target, links, tag_offsets)
+        split_links = split_links_into_word_and_punctuation(unit.text, target, links, tag_offsets)
         all_links = [*split_links, *copied_links]
         self._tokens = tokenize_target(target, all_links, [span.target for span in copied_spans])
         self._aligned = AlignedTokenTable(self._tokens, all_links)

@@ -13,7 +13,7 @@ from seq2see.documents.parsed_document import (
     ParsedDocument,
     UnitTranslation,
 )
-from seq2see.documents.xml_editing import (
+from seq2see.documents.xml_inline_markup import (
     InlineClassification,
     convert_element_to_nodes,
     has_text,
@@ -24,7 +24,7 @@ from seq2see.documents.xml_editing import (
     write_markup_nodes_into_element,
 )
 from seq2see.errors import InputError
-from seq2see.text.tmx import XML_LANGUAGE, classify_inline_element, find_variant
+from seq2see.text.tmx_elements import XML_LANGUAGE, classify_inline_element, find_variant
 
 CREATION_ID = "seq2see"
 """Author of a translation, which marks it as machine translation."""

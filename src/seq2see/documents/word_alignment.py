@@ -92,7 +92,7 @@ def _middle(index_range: IndexRange) -> float:
     return (index_range.start + index_range.end) / 2
 
 
-def split_alignment_links_at_punctuation(
+def split_links_into_word_and_punctuation(
     source: str, target: str, links: Iterable[WeightedRangeLink], tag_offsets: Sequence[int] = ()
 ) -> Iterator[WeightedRangeLink]:
     """Split each link into links of the words and of the punctuation around them, as in "dog,".

@@ -15,7 +15,7 @@ from seq2see.documents.parsed_document import (
     ParsedDocument,
     UnitTranslation,
 )
-from seq2see.documents.xml_editing import (
+from seq2see.documents.xml_inline_markup import (
     InlineClassification,
     convert_element_to_nodes,
     has_text,

@@ -20,7 +20,7 @@ from seq2see.draw.figure import (
     ORANGE,
     RED,
     check_figure_path,
-    choose_figure_fonts,
+    list_figure_fonts,
     open_figure_saved_on_exit,
 )
 
@@ -38,7 +38,7 @@ __all__ = [
     "Histogram",
     "LineChart",
     "check_figure_path",
-    "choose_figure_fonts",
+    "list_figure_fonts",
     "open_figure_saved_on_exit",
     "save_attention_figure",
     "save_charts",

@@ -59,7 +59,7 @@ def open_figure_saved_on_exit(
     Raises:
         InputError: If the file cannot be written.
     """
-    with mpl.rc_context({**_STYLE, "font.family": list(choose_figure_fonts())}):
+    with mpl.rc_context({**_STYLE, "font.family": list(list_figure_fonts())}):
         figure = Figure(figsize=size, layout="constrained")
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
@@ -68,7 +68,7 @@ def open_figure_saved_on_exit(
 
 
 @cache
-def choose_figure_fonts() -> tuple[str, ...]:
+def list_figure_fonts() -> tuple[str, ...]:
     """Return the font families of figures: the default font, and installed East Asian fonts."""
     fonts = _find_east_asian_fonts()
     if not fonts:  # matplotlib caches its list of fonts, so it misses fonts installed later
@@ -98,7 +98,7 @@ def measure_max_text_width(texts: Sequence[str], size: float, weight: str = "nor
 def _measure_width(text: str, size: float, weight: str) -> float:
     canvas = _measuring_canvas()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
-    drawn.set(fontfamily=list(choose_figure_fonts()), figure=canvas.figure)
+    drawn.set(fontfamily=list(list_figure_fonts()), figure=canvas.figure)
     renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
     return float(drawn.get_window_extent(renderer).width) / _POINTS_PER_INCH
 

@@ -5,7 +5,7 @@ evaluate                   translates an evaluation set and computes all scores
 score_translations         computes the scores of existing translations
 compare_systems            tests two systems for significant differences, and lists the sentences
                            on which they differ most
-compute_validation_scores  BLEU, chrF and the chosen metric, for validation
+score_validation_translations  BLEU, chrF and the chosen metric, for validation
 HeadAlignmentScorer        alignment error rate of each attention head
 with_best_alignment_head   stores the head that aligns words best in a model
 """
@@ -29,9 +29,9 @@ from seq2see.evaluate.evaluation import (
     MetricsConfig,
     PronounAccuracy,
     compute_pronoun_accuracy,
-    compute_validation_scores,
     evaluate,
     score_translations,
+    score_validation_translations,
     translate_evaluation_set,
 )
 
@@ -46,10 +46,10 @@ __all__ = [
     "SystemComparison",
     "compare_systems",
     "compute_pronoun_accuracy",
-    "compute_validation_scores",
     "diff_words",
     "evaluate",
     "score_translations",
+    "score_validation_translations",
     "translate_evaluation_set",
     "with_best_alignment_head",
 ]

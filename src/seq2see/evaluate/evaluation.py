@@ -268,7 +268,7 @@ def score_translations(
     return Evaluation(evaluation_set.name, translations, scores, length_buckets, pronoun_accuracy)
 
 
-def compute_validation_scores(
+def score_validation_translations(
     translations: list[str], references: list[str], language: str, metric: str = "loss"
 ) -> dict[MetricName, MetricScore]:
     """Return BLEU, chrF and a further metric, unless that is `loss`.

@@ -10,7 +10,7 @@ from typing import Any
 
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
-from seq2see.explain.interventions import (
+from seq2see.explain.intervention_types import (
     AblateHeads,
     AblateLayer,
     AblatePositions,

@@ -11,9 +11,9 @@ from seq2see import draw
 from seq2see.data.fables import ContrastivePair
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.interventions import AblateHeads, Intervention, list_head_ablations
-from seq2see.explain.output import render_html_heat_table, render_html_report
-from seq2see.explain.trace_format import SavedResult, TraceBaseModel
+from seq2see.explain.figures_and_html_tables import render_html_heat_table, render_html_report
+from seq2see.explain.intervention_types import AblateHeads, Intervention, list_head_ablations
+from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
@@ -147,7 +147,7 @@ class HeadImportance(AblatedHead):
     """Relative to the baseline; negative if the head improves BLEU."""
 
 
-class HeadImportanceReport(SavedResult):
+class HeadImportanceReport(SavableResult):
     """BLEU of a test set with each head of a model ablated in turn."""
 
     num_sentences: int

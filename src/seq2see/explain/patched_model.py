@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.errors import ConfigError
-from seq2see.explain.interventions import (
+from seq2see.explain.intervention_types import (
     AblateLayer,
     AblatePositions,
     AblateSublayer,

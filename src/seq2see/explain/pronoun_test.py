@@ -22,14 +22,18 @@ from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.figures_and_html_tables import (
+    render_html_heat_table,
+    render_html_report,
+    render_html_table,
+)
 from seq2see.explain.head_ablation import (
     HeadAblationResult,
     ablate_heads_on_contrastive_pair,
     compute_contrastive_log_prob_differences,
     find_first_difference,
 )
-from seq2see.explain.output import render_html_heat_table, render_html_report, render_html_table
-from seq2see.explain.trace_format import SavedResult, TraceBaseModel
+from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.explain.words import build_source_sentence
 from seq2see.model import AttentionRecorder
 from seq2see.text.tokenizer import find_offsets_in_original_text
@@ -141,7 +145,7 @@ class HeadAntecedentPreference(TraceBaseModel):
     proportion: ProportionWithConfidenceInterval
 
 
-class PronounReport(SavedResult):
+class PronounReport(SavableResult):
     """Results of the pronoun test."""
 
     corpus: str
@@ -230,7 +234,7 @@ def run_pronoun_test(
             f"the model must translate from en to fr for the pronoun test, "
             f"but translates from {' to '.join(explained.languages)} instead"
         )
-    all_cases = fables.load_pronoun_cases("test", use_short_corpus)
+    all_cases = fables.select_pronoun_fables("test", use_short_corpus)
     examples, cases = all_cases[:2], all_cases[:max_cases]
     pronouns = [fable.pronoun for fable in cases if fable.pronoun]
     pairs = [p.contrastive_pair for p in pronouns if p.contrastive_pair]

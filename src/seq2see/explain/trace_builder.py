@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2see.explain.interventions import (
+from seq2see.explain.intervention_types import (
     Intervention,
     find_ablated_heads_of_module,
     has_score_scaling_intervention,
@@ -22,7 +22,7 @@ from seq2see.explain.trace_format import (
     DecodingStep,
     HeadSummary,
     LayerLogitLens,
-    LayerOutput,
+    LayerOutputNorms,
     NodeStatus,
     TokenAxis,
     TokenCandidate,
@@ -53,7 +53,7 @@ _PER_KEY = {"weights", "mask", "scores"}
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedStep:
+class RecordedStepInternals:
     """One decoding step of all hypotheses."""
 
     attention: dict[AttentionModuleId, AttentionTensors]
@@ -100,7 +100,7 @@ class TraceRecorder:
         self.encoder_outputs: dict[int, Tensor] = {}
         self.source_keys_values: dict[AttentionModuleId, AttentionTensors] = {}
         """Keys and values of cross-attention, equal in all steps and hypotheses, [H, S, D]."""
-        self.steps: list[RecordedStep] = []
+        self.steps: list[RecordedStepInternals] = []
         self._check_cancelled = check_cancelled
         self._attention: dict[AttentionModuleId, AttentionTensors] = {}
         self._layer_outputs: dict[int, Tensor] = {}
@@ -139,7 +139,7 @@ class TraceRecorder:
         candidates, log_probs_BKV = record.candidates, record.log_probs_BKV
         log_probs_RV = log_probs_BKV.flatten(0, 1)
         best = log_probs_RV.topk(min(self.top_k, log_probs_RV.size(1)), dim=1)
-        step = RecordedStep(
+        step = RecordedStepInternals(
             self._attention,
             self._layer_outputs,
             (best.values, best.indices),
@@ -253,7 +253,7 @@ def build_beam_nodes(
     return nodes
 
 
-def _iter_candidates(step: RecordedStep) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
+def _iter_candidates(step: RecordedStepInternals) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
     """Yield the search index, the row, the rank and the values of each candidate."""
     columns = {name: values.tolist() for name, values in step.candidates.items()}
     for row, search_index in enumerate(step.search_index_B.tolist()):
@@ -304,13 +304,15 @@ def build_decoding_steps(
         input_piece = node.piece
 
 
-def build_layer_outputs(recorder: TraceRecorder, path_rows: Sequence[int]) -> Iterator[LayerOutput]:
+def build_layer_outputs(
+    recorder: TraceRecorder, path_rows: Sequence[int]
+) -> Iterator[LayerOutputNorms]:
     """Yield the norms of the output of each layer, of the decoder along a path."""
     for layer, states_SM in sorted(recorder.encoder_outputs.items()):
-        yield LayerOutput(stack="encoder", layer=layer, norms=to_numpy(states_SM.norm(dim=-1)))
+        yield LayerOutputNorms(stack="encoder", layer=layer, norms=to_numpy(states_SM.norm(dim=-1)))
     for layer in sorted(recorder.steps[0].layer_outputs):
         states_TM = recorder.stack_layer_outputs(layer, path_rows)
-        yield LayerOutput(stack="decoder", layer=layer, norms=to_numpy(states_TM.norm(dim=-1)))
+        yield LayerOutputNorms(stack="decoder", layer=layer, norms=to_numpy(states_TM.norm(dim=-1)))
 
 
 def compute_logit_lenses(

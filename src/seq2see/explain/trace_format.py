@@ -23,8 +23,8 @@ from seq2see import __version__
 from seq2see.config import Config
 from seq2see.draw import FIGURE_FORMATS
 from seq2see.errors import ConfigError, InputError, Problem, writing
-from seq2see.explain.interventions import Intervention
-from seq2see.explain.output import save_cross_attention_figure
+from seq2see.explain.figures_and_html_tables import save_cross_attention_figure
+from seq2see.explain.intervention_types import Intervention
 from seq2see.search import SearchConfig
 from seq2see.web import build_single_page
 
@@ -269,7 +269,7 @@ class AttentionModuleTrace(TraceBaseModel):
         return mean
 
 
-class LayerOutput(TraceBaseModel):
+class LayerOutputNorms(TraceBaseModel):
     """Output of a layer."""
 
     stack: Literal["encoder", "decoder"]
@@ -357,7 +357,7 @@ class ModelShape(TraceBaseModel):
     num_parameters: int
 
 
-class SavedResult(TraceBaseModel):
+class SavableResult(TraceBaseModel):
     """Base class of a trace and of reports: results that can be written to a file."""
 
     def to_json(self) -> str:
@@ -394,7 +394,7 @@ class SavedResult(TraceBaseModel):
             path.write_text(self.to_json() if suffix == ".json" else self.to_html(), "utf-8")
 
 
-class Trace(SavedResult):
+class Trace(SavableResult):
     """Everything that was recorded while one sentence was translated."""
 
     format: Literal["seq2see-trace"] = TRACE_FORMAT
@@ -415,7 +415,7 @@ class Trace(SavedResult):
     steps: tuple[DecodingStep, ...]
     beam: BeamTree
     attention: tuple[AttentionModuleTrace, ...]
-    layer_outputs: tuple[LayerOutput, ...]
+    layer_outputs: tuple[LayerOutputNorms, ...]
     logit_lens: tuple[LayerLogitLens, ...]
     attributions: tuple[SourceAttribution, ...] = ()
     rank_correlation: MethodCorrelationMatrix | None = None

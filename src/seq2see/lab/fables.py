@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.training.config import RunConfig, build_demo_config
-from seq2see.training.preparation import prepare_run
+from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_session import train_as_worker
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from seq2see.serve.app import create_app
     from seq2see.serve.config import LimitsConfig, ServeConfig
     from seq2see.serve.model_registry import ModelRegistry
-    from seq2see.serve.server import open_socket, run_server
     from seq2see.serve.service import Service
+    from seq2see.serve.uvicorn_server import open_socket, run_server
 
 __all__ = [
     "LimitsConfig",
@@ -38,8 +38,8 @@ _MODULES = {
     "ServeConfig": "config",
     "Service": "service",
     "create_app": "app",
-    "open_socket": "server",
-    "run_server": "server",
+    "open_socket": "uvicorn_server",
+    "run_server": "uvicorn_server",
 }
 
 

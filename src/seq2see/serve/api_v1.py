@@ -16,6 +16,7 @@ from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLo
 from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
 from seq2see.serve.executor import Executor
 from seq2see.serve.lab import list_lab_experiments, list_lab_note_subjects
+from seq2see.serve.partial_translation import PartialTextCallback
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,
@@ -23,7 +24,6 @@ from seq2see.serve.requests import (
     TranslateRequest,
 )
 from seq2see.serve.service import RoutedTranslation, Service
-from seq2see.serve.streaming import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text.language_detection import DetectedLanguage
 from seq2see.translator import Translation

@@ -22,7 +22,7 @@ from seq2see.serve.errors import (
     ServiceError,
 )
 from seq2see.serve.executor import RequestExecutor
-from seq2see.serve.streaming import PartialTextCallback
+from seq2see.serve.partial_translation import PartialTextCallback
 from seq2see.serve.work_queue import RequestContext
 
 StreamingFunction = Callable[[RequestContext, PartialTextCallback], Any]

@@ -35,6 +35,7 @@ from seq2see.serve.lab import LabExperimentRunner
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
+from seq2see.serve.partial_translation import PartialTextCallback, translate_and_report_partial_text
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.serve.requests import (
     ExplainRequest,
@@ -42,7 +43,6 @@ from seq2see.serve.requests import (
     ModelSelectionParameters,
     TranslateRequest,
 )
-from seq2see.serve.streaming import PartialTextCallback, translate_and_report_partial_text
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     find_text_by_language,

@@ -17,7 +17,7 @@ from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
 from seq2see.registries import PresetName
 from seq2see.settings import Recipe
-from seq2see.training.preparation import prepare_run
+from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
 

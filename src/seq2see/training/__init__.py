@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seq2see.training.config import RunConfig
-    from seq2see.training.preparation import prepare_run
+    from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
     from seq2see.training.run_directory import RunDirectory
     from seq2see.training.training_session import train_as_worker
 
@@ -20,7 +20,7 @@ __all__ = ["RunConfig", "RunDirectory", "prepare_run", "train_as_worker"]
 _MODULES = {
     "RunConfig": "seq2see.training.config",
     "RunDirectory": "seq2see.training.run_directory",
-    "prepare_run": "seq2see.training.preparation",
+    "prepare_run": "seq2see.training.corpus_and_tokenizer_preparation",
     "train_as_worker": "seq2see.training.training_session",
 }
 

@@ -34,12 +34,12 @@ from seq2see.progress_callbacks import MessageCallback, StageCallback
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig
+from seq2see.training.corpus_and_tokenizer_preparation import RunReadyToStart, prepare_run
 from seq2see.training.distributed import (
     DdpCommunicator,
     FsdpCommunicator,
     WorkerCommunicator,
 )
-from seq2see.training.preparation import PreparedRun, prepare_run
 from seq2see.training.run_directory import RunDirectory, RunPlan
 from seq2see.training.trainer import signals_as_errors
 from seq2see.training.training_log import LogDestination
@@ -104,7 +104,7 @@ def train_run(
     """
     with ExitStack() as preparation:
 
-        def prepare() -> PreparedRun:
+        def prepare() -> RunReadyToStart:
             with show_stages() as on_stage:
                 prepared = preparation.enter_context(
                     prepare_run(

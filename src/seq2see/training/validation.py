@@ -16,7 +16,7 @@ from seq2see.data.batch_sampler import split_by_tokens
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.data.readers import SentencePair
 from seq2see.engines.torch_engine import TorchEngine
-from seq2see.evaluate import compute_validation_scores
+from seq2see.evaluate import score_validation_translations
 from seq2see.search import LengthConfig, SearchConfig, StopRule
 from seq2see.text import TokenizerPair
 from seq2see.training.config import ValidationConfig
@@ -99,7 +99,7 @@ class CorpusEvaluator:
         scores = {}
         if config.metric != "loss":
             references = [pair.target for pair in pairs]
-            scores = compute_validation_scores(
+            scores = score_validation_translations(
                 translations, references, self._languages[1], config.metric
             )
         examples = zip(pairs[: config.num_examples], translations, strict=False)

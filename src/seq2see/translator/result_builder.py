@@ -11,7 +11,7 @@ from seq2see.search import Hypothesis
 from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.text.tokenizer import find_offsets_in_decoded_text
 from seq2see.translator.constraints import LexicalConstraints
-from seq2see.translator.segmentation import Segment
+from seq2see.translator.segmentation import SourceSegment
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
@@ -103,7 +103,9 @@ class ResultBuilder:
     threads: int
 
     def build_translations(
-        self, segments: Sequence[Segment], hypotheses_per_segment: Sequence[Sequence[Hypothesis]]
+        self,
+        segments: Sequence[SourceSegment],
+        hypotheses_per_segment: Sequence[Sequence[Hypothesis]],
     ) -> Iterator[Translation]:
         """Yield the translation of each segment, with its alternatives."""
         pairs = [
@@ -126,7 +128,9 @@ class ResultBuilder:
             best, *others = islice(translations, len(hypotheses))
             yield replace(best, alternatives=tuple(others)) if others else best
 
-    def _score_targets(self, pairs: Sequence[tuple[Segment, Hypothesis]]) -> Sequence[TargetScores]:
+    def _score_targets(
+        self, pairs: Sequence[tuple[SourceSegment, Hypothesis]]
+    ) -> Sequence[TargetScores]:
         """Compute attention or token scores that are requested but not known from the search."""
         options = self.options
         needs_scores = options.token_scores and not all(h.token_log_probs for _, h in pairs)
@@ -138,7 +142,7 @@ class ResultBuilder:
 
     def _build_translation(
         self,
-        pair: tuple[Segment, Hypothesis],
+        pair: tuple[SourceSegment, Hypothesis],
         text: str,
         retokenized_ids: Sequence[int] | None,
         scores: TargetScores,
@@ -188,7 +192,7 @@ class ResultBuilder:
         )
 
     def _align_words(
-        self, pair: tuple[Segment, Hypothesis], text: str, scores: TargetScores
+        self, pair: tuple[SourceSegment, Hypothesis], text: str, scores: TargetScores
     ) -> tuple[AlignmentLink, ...]:
         segment, hypothesis = pair
         attention_ES = hypothesis.attention_ES  # known with a coverage penalty

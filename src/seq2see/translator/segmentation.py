@@ -18,7 +18,7 @@ from seq2see.translator.translation import SplitMode, Translation, join_translat
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SourceSegment:
     """A unit of translation: a line, or a sentence of a line."""
 
     span: TextSpan
@@ -30,7 +30,7 @@ class SegmentedLine:
     """A line with its segments: one, several if it was split, or none if it is blank."""
 
     text: str
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[SourceSegment] = field(default_factory=list)
     error: str | None = None
     """Why the line cannot be translated."""
 
@@ -67,13 +67,13 @@ class LineSplitter:
             limit = f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}"
             hint = "set `split` to long or always instead of never"
             return SegmentedLine(text, error=f"{limit}; {hint}")
-        return SegmentedLine(text, [Segment(TextSpan(text, 0), ids)])
+        return SegmentedLine(text, [SourceSegment(TextSpan(text, 0), ids)])
 
-    def _split_sentences(self, text: str) -> Iterator[Segment]:
+    def _split_sentences(self, text: str) -> Iterator[SourceSegment]:
         for sentence in split_sentences(text, self.languages[0]):
             for span in split_long_sentence(sentence, self.max_tokens, self._count_tokens):
                 if ids := self.tokenizer.encode(span.text):
-                    yield Segment(span, ids)
+                    yield SourceSegment(span, ids)
 
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text))

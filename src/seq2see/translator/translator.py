@@ -21,8 +21,8 @@ from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstr
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import (
     LineSplitter,
-    Segment,
     SegmentedLine,
+    SourceSegment,
     merge_translations,
 )
 from seq2see.translator.translation import (
@@ -78,7 +78,7 @@ def _describe(value: Any) -> str:
 class SegmentRequest:
     """A segment to translate."""
 
-    segment: Segment
+    segment: SourceSegment
     search_input: SentenceSearchInput
     is_first: bool
     """Whether it is the first segment of its line."""

@@ -17,8 +17,8 @@ from seq2see.data.fables import (
     PronounAnnotation,
     SplitName,
     load_fables_split,
-    load_pronoun_cases,
     load_unseen_pronoun_cases,
+    select_pronoun_fables,
     split_words,
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS, VERBS, build_conjugation
@@ -60,8 +60,8 @@ def test_splits_have_enough_pairs() -> None:
         len(load_fables_split(split, short=True)) >= n
         for split, n in zip(SPLITS, (10_000, 1000, 1000), strict=True)
     )
-    assert len(load_pronoun_cases("train")) >= 10_000
-    assert len(load_pronoun_cases("test")) >= 500
+    assert len(select_pronoun_fables("train")) >= 10_000
+    assert len(select_pronoun_fables("test")) >= 500
     assert len(load_unseen_pronoun_cases()) >= 1000
     assert len(load_unseen_pronoun_cases(short=True)) >= 400
 
@@ -362,7 +362,7 @@ def test_pronoun_annotation_points_at_its_words(short: bool) -> None:
 @FORMS
 def test_contrastive_pair_differs_in_pronoun_and_agreement(short: bool) -> None:
     other = {"il": "elle", "elle": "il", "le": "la", "la": "le"}
-    for fable in [*load_pronoun_cases("test", short), *load_unseen_pronoun_cases(short)]:
+    for fable in [*select_pronoun_fables("test", short), *load_unseen_pronoun_cases(short)]:
         contrast, it = annotation(fable).contrastive_pair, annotation(fable).target_index
         assert contrast is not None
         assert (contrast.source, contrast.correct) == (fable.source, fable.target)
@@ -380,7 +380,9 @@ def test_contrastive_pair_differs_in_pronoun_and_agreement(short: bool) -> None:
 def test_masked_pairs_are_undecidable(split: str, short: bool) -> None:
     """Each masked source has both answers equally often: any rule is right in half of the cases."""
     cases = (
-        load_unseen_pronoun_cases(short) if split == "unseen" else load_pronoun_cases(split, short)
+        load_unseen_pronoun_cases(short)
+        if split == "unseen"
+        else select_pronoun_fables(split, short)
     )  # type: ignore[arg-type]
     answers: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for fable in cases:
@@ -401,7 +403,7 @@ def test_only_the_predicate_decides() -> None:
     """Position, gender and construction predict the antecedent no better than chance."""
     nouns = {noun.en: noun for noun in NOUNS}
     seen: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
-    for fable in load_pronoun_cases("train"):
+    for fable in select_pronoun_fables("train"):
         source, it = split_words(fable.source), annotation(fable)
         first = min(it.antecedent_index, it.distractor_index)
         masculine = nouns[source[it.antecedent_index]].gender == "m"
@@ -416,7 +418,7 @@ def test_only_the_predicate_decides() -> None:
 def test_predicates_do_not_predict_the_gender() -> None:
     nouns = {noun.en: noun for noun in NOUNS}
     seen: dict[str, Counter[str]] = defaultdict(Counter)
-    for fable in load_pronoun_cases("train"):
+    for fable in select_pronoun_fables("train"):
         noun, predicate = antecedent_and_predicate(fable)
         seen[predicate][nouns[noun].gender] += 1
     assert len(seen) >= 40

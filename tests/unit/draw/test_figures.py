@@ -64,7 +64,7 @@ CHINESE = list("一个穿着蓝色衬衫的男人站在梯子上擦窗户")
     ids=["short", "tall", "wide", "long words", "chinese"],
 )
 @pytest.mark.skipif(
-    len(draw.choose_figure_fonts()) < 2, reason="this computer has no font for Chinese"
+    len(draw.list_figure_fonts()) < 2, reason="this computer has no font for Chinese"
 )
 def test_texts_of_attention_figure_do_not_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
@@ -79,7 +79,7 @@ def test_texts_of_attention_figure_do_not_overlap(
     title = f"{' '.join(columns)}\n{' '.join(rows)}"
     draw.save_attention_figure(tmp_path / "a.png", title, grid, small, series)
     (picture,) = drawn
-    with mpl.rc_context({"font.family": list(draw.choose_figure_fonts())}):
+    with mpl.rc_context({"font.family": list(draw.list_figure_fonts())}):
         picture.draw_without_rendering()
         renderer = FigureCanvasAgg(picture).get_renderer()
         upright = [text for text in picture.texts if text.get_text()]

@@ -24,9 +24,9 @@ from seq2see.evaluate import (
     MetricsConfig,
     compare_systems,
     compute_pronoun_accuracy,
-    compute_validation_scores,
     evaluate,
     score_translations,
+    score_validation_translations,
     with_best_alignment_head,
 )
 from seq2see.evaluate.alignment_error_rate import AlignmentScore
@@ -122,7 +122,7 @@ def test_missing_tokenizer_raises_before_translation(language, monkeypatch) -> N
     test_set = build_test_set(languages=("en", language))
     with pytest.raises(InputError, match="needs an optional package"):
         evaluate(None, test_set)  # type: ignore[arg-type]
-    found = compute_validation_scores(["猫が好き"], ["猫が好き"], language)
+    found = score_validation_translations(["猫が好き"], ["猫が好き"], language)
     assert found["bleu"].value == pytest.approx(100)
     assert "tok:char" in found["bleu"].signature
 
@@ -211,7 +211,7 @@ def test_equal_lengths_share_one_bucket() -> None:
 
 
 def test_pronoun_accuracy_of_known_translations() -> None:
-    cases = fables.load_pronoun_cases("test", short=True)[:10]
+    cases = fables.select_pronoun_fables("test", short=True)[:10]
     others = [fable for fable in fables.load_fables_split("test", short=True) if not fable.pronoun][
         :3
     ]

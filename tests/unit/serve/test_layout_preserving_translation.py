@@ -13,8 +13,8 @@ from seq2see.serve.layout_preserving_translation import (
     find_sentence_spans,
     translate_texts,
 )
+from seq2see.serve.partial_translation import translate_and_report_partial_text
 from seq2see.serve.service import Service
-from seq2see.serve.streaming import translate_and_report_partial_text
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import Translation, TranslationOptions, join_translations
 

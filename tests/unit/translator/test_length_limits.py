@@ -15,7 +15,7 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
 from seq2see.training.config import ValidationConfig
-from seq2see.training.preparation import PreparedRun, prepare_run
+from seq2see.training.corpus_and_tokenizer_preparation import RunReadyToStart, prepare_run
 from seq2see.training.run_directory import RunDirectory
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
@@ -40,7 +40,7 @@ class Run:
             **{"train": {"max_updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
         )
 
-    def prepared(self) -> PreparedRun:
+    def prepared(self) -> RunReadyToStart:
         with prepare_run(self.ingredients, self.home, self.folder) as prepared:
             return prepared
 

@@ -116,7 +116,7 @@ def load_fables_split(split: SplitName, short: bool = False) -> list[FableSenten
     return list(_generate_splits(short)[split])
 
 
-def load_pronoun_cases(split: SplitName, short: bool = False) -> list[FableSentencePair]:
+def select_pronoun_fables(split: SplitName, short: bool = False) -> list[FableSentencePair]:
     """Return the fables of a split in which the predicate decides between "il" and "elle"."""
     return [f for f in load_fables_split(split, short) if f.pronoun and f.pronoun.contrastive_pair]
 

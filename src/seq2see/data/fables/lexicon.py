@@ -28,7 +28,7 @@ NOUN_KIND_GROUPS: dict[str, NounKinds] = {
 }
 
 
-def expand_kinds(names: str) -> NounKinds:
+def expand_noun_kinds(names: str) -> NounKinds:
     """Return the noun kinds of names that are separated by spaces; a name may be a group."""
     return tuple(kind for name in names.split() for kind in NOUN_KIND_GROUPS.get(name, (name,)))
 
@@ -98,7 +98,7 @@ def build_conjugation(infinitive: str) -> Conjugation:
 
 CONVERTERS: dict[Any, Callable[[str], object]] = {
     bool: bool,
-    NounKinds: expand_kinds,
+    NounKinds: expand_noun_kinds,
     Conjugation: build_conjugation,
 }
 """By the type of a field; all other fields are text."""

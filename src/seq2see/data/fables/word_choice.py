@@ -16,7 +16,7 @@ from seq2see.data.fables.lexicon import (
     NounKinds,
     Tense,
     Verb,
-    expand_kinds,
+    expand_noun_kinds,
     nouns_of_kinds,
 )
 from seq2see.data.fables.phrases import (
@@ -30,7 +30,7 @@ from seq2see.data.fables.phrases import (
 )
 
 T = TypeVar("T")
-ANIMATE = expand_kinds("animate")
+ANIMATE = expand_noun_kinds("animate")
 TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive", "imperfect")
 ANY_DETERMINER = ("the", "the", "the", "the", "a", "this", "my")
 DEFINITE = ("the", "the", "this", "my")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seq2see.data.quality.build_findings import build_findings
 from seq2see.data.quality.config import QualityConfig, RuleName
-from seq2see.data.quality.findings import build_findings
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import (

@@ -31,7 +31,7 @@ from seq2see.data.quality.words_and_word_ids import (
     byte_length,
     extract_words,
 )
-from seq2see.data.readers import PairBlock, SentencePair, chunk_pairs_into_blocks
+from seq2see.data.readers import PairBlock, SentencePair, group_pairs_into_blocks
 from seq2see.errors import InputError
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text.packed_ids import IntArray
@@ -83,7 +83,7 @@ def iter_pair_chunks(
             "but is an iterator instead"
         )
     start = 0
-    blocks = pairs.read_blocks() if isinstance(pairs, Corpus) else chunk_pairs_into_blocks(pairs)
+    blocks = pairs.read_blocks() if isinstance(pairs, Corpus) else group_pairs_into_blocks(pairs)
     for block in blocks:
         yield PairChunk(start, block)
         start += len(block.sources)

@@ -58,7 +58,7 @@ eight heads that choose by chance has 0.55 of 200 sentences."""
 )
 def where_it_looks(bench: Bench) -> Finding:
     """Watch the weights of "it"; then cut the lines between words, and ask for the pronoun."""
-    cases = fables.load_pronoun_cases("test", short=True)[: None if bench.full else 200]
+    cases = fables.select_pronoun_fables("test", short=True)[: None if bench.full else 200]
     looks = [Looks(bundle, cases) for bundle in bench.translators()]
     right = [each.right() for each in looks]
     best = [float(each.prefers_antecedent().max()) for each in looks]

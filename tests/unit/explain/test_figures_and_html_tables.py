@@ -30,12 +30,12 @@ from seq2see.explain import (
     list_head_ablations,
     trace_translation,
 )
+from seq2see.explain.figures_and_html_tables import save_attention_map_figure
 from seq2see.explain.head_ablation import (
     HeadImportance,
     HeadImportanceReport,
     compute_contrastive_log_prob_differences,
 )
-from seq2see.explain.output import save_attention_map_figure
 from seq2see.explain.pronoun_test import (
     PronounReport,
     ProportionWithConfidenceInterval,
@@ -137,7 +137,7 @@ def test_figure_of_one_head(tmp_path: Path) -> None:
         cached_trace().attention_map("encoder", 9, "self")
 
 
-@pytest.mark.skipif(len(draw.choose_figure_fonts()) < 2, reason="no Chinese font is installed")
+@pytest.mark.skipif(len(draw.list_figure_fonts()) < 2, reason="no Chinese font is installed")
 def test_chinese_labels_use_a_font_with_these_characters(tmp_path: Path) -> None:
     """matplotlib warns about missing characters, and warnings are errors."""
     cached_trace().save(tmp_path / "a.png")
@@ -199,7 +199,7 @@ def test_examples_of_the_pronoun_report() -> None:
         assert any(case.source in line and text in line for line in report.summary_lines())
     pairs = [
         f.pronoun.contrastive_pair
-        for f in fables.load_pronoun_cases("test", True)[:12]
+        for f in fables.select_pronoun_fables("test", True)[:12]
         if f.pronoun
     ]
     scores = compute_contrastive_log_prob_differences(explained, [pair for pair in pairs if pair])

@@ -38,7 +38,7 @@ from seq2see.training.run_directory import CorpusRecord, RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedRun:
+class RunReadyToStart:
     """A run whose files are written and whose workers have not started."""
 
     builder: RunBuilder
@@ -55,7 +55,7 @@ def prepare_run(
     directory: RunDirectory,
     resume: bool = False,
     on_stage: StageCallback = lambda *_: None,
-) -> Iterator[PreparedRun]:
+) -> Iterator[RunReadyToStart]:
     """Check the settings and the data, and write all files that the workers read.
 
     Paths of `run_config` are relative to `base_directory`. The directory is locked within the
@@ -77,7 +77,7 @@ def prepare_run(
         _encode_corpora(builder, on_stage)
         _ = builder.model_config, builder.batch_sampler  # raise their errors before the start
         processes = plan.processes if plan else _choose_processes(builder)
-        yield PreparedRun(builder, processes, [*_notes(builder, processes)])
+        yield RunReadyToStart(builder, processes, [*_notes(builder, processes)])
 
 
 def _identify_inputs(builder: RunBuilder) -> tuple[RunConfig, dict[str, str], dict[str, str]]:
