@@ -188,14 +188,15 @@ def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _similarity(name: str, other: str) -> float:
-    """Return a similarity of at most 1; a single word is compared with each word of the other."""
+    """Return a similarity of at most 1; a single word is compared with each word of the other.
+
+    A beginning of the other name, of three characters or more, is similar to it.
+    """
     name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
-    similarities = [_ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))]
-    if not _WORD_SEPARATORS.search(name):
-        for word in _WORD_SEPARATORS.split(other):
-            is_prefix = len(name) > 2 and word.startswith(name)
-            similarities.append(max(_ratio(name, word), 0.9 * is_prefix))
-    return max(similarities)
+    words = [] if _WORD_SEPARATORS.search(name) else _WORD_SEPARATORS.split(other)
+    is_prefix = len(name) > 2 and any(each.startswith(name) for each in (other, *words))
+    whole = _ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))
+    return max(whole, 0.9 * is_prefix, *(_ratio(name, word) for word in words))
 
 
 def _ratio(a: str, b: str) -> float:

@@ -394,7 +394,7 @@ class SlowTranslator(Translator):
         self.seconds, self.lines = seconds, [""]
 
     def translate_segments(
-        self, requests: Sequence[SegmentRequest], *_: object
+        self, requests: Sequence[SegmentRequest], *_: object, **__: object
     ) -> list[Translation]:
         lines = [request.segment.span.text for request in requests]
         self.lines += lines

@@ -29,6 +29,7 @@ from seq2see.translator import (
     TranslationOptions,
     Translator,
 )
+from seq2see.translator.constraints import LexicalConstraints
 
 
 class WordTokenizer:
@@ -58,6 +59,7 @@ class FakeTranslator(Translator):
         requests: Sequence[SegmentRequest],
         options: TranslationOptions,
         observer: SearchObserver | None = None,
+        constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         time.sleep(self.seconds)
         self.options.append(options)
