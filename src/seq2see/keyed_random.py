@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-UintArray = NDArray[np.uint64]
 _IntOrArray = TypeVar("_IntOrArray", int, NDArray[Any])
 
 _Item = TypeVar("_Item")

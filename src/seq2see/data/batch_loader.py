@@ -170,7 +170,7 @@ class BatchLoader:
             yield UpdateBatches(own, epoch, next_position)
 
     def _build_batch(self, pairs: SampledPairIndices) -> Batch:
-        if len(self._corpora) == 1 or not len(pairs):
+        if len(self._corpora) == 1 or not len(pairs.line_indices):
             return Batch.from_packed_ids(*self._look_up(0, pairs))
         numbers = np.unique(pairs.corpus_indices).tolist()
         found = [self._look_up(n, pairs.take(pairs.corpus_indices == n)) for n in numbers]

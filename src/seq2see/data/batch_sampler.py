@@ -2,79 +2,44 @@
 
 An epoch is shuffled and divided into pools; each pool is sorted by length and split into batches of
 at most `max_tokens` tokens, padding included, which are shuffled. Everything is a function of seed
-and epoch, so the sampler has no state, holds one pool in memory, and can start at any position.
-
-A permutation of 500 million lines is not stored either: a small cipher over the numbers below
-`size` computes each position by itself, the same on every machine and with every version of NumPy.
+and epoch, so the sampler has no state and can start at any position. An order of n numbers is that
+of n hashes, the same on every machine; the order of an epoch takes 16 bytes per pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seq2see.errors import InputError
-from seq2see.keyed_random import UintArray, hash_key, hash_uniform, mix_bits
+from seq2see.keyed_random import hash_uniform
 from seq2see.text.packed_ids import IntArray
-
-_NUM_ROUNDS = 6
 
 # Keys of the shuffles; no two shuffles have the same key.
 _EPOCH_KEY, _LINES_KEY, _BATCHES_KEY, _NOISE_KEY = 1, 2, 3, 4
 
 
-class FeistelPermutation:
-    """A random permutation of the numbers below `size`, determined by the key.
-
-    A Feistel network over a grid of rows and columns that just holds all numbers (Black and
-    Rogaway, 2002). Results outside the range are encrypted again until they are inside.
-    """
-
-    def __init__(self, size: int, *key: int) -> None:
-        self.size = size
-        self._rows = np.uint64(max(1, isqrt(size)))
-        self._columns = np.uint64(max(1, -(-size // int(self._rows))))
-        self._keys = [np.uint64(hash_key(*key, number)) for number in range(_NUM_ROUNDS)]
-
-    def __call__(self, positions: IntArray) -> IntArray:
-        """Return the number at each of the given positions."""
-        numbers = self._encrypt(positions.astype(np.uint64))
-        while len(outside := np.flatnonzero(numbers >= self.size)):
-            numbers[outside] = self._encrypt(numbers[outside])
-        return numbers.astype(np.int64)
-
-    def _encrypt(self, numbers: UintArray) -> UintArray:
-        row, column = np.divmod(numbers, self._columns)
-        for number, key in enumerate(self._keys):
-            if number % 2:
-                column = (column + mix_bits(row ^ key) % self._columns) % self._columns
-            else:
-                row = (row + mix_bits(column ^ key) % self._rows) % self._rows
-        return np.asarray(row * self._columns + column, dtype=np.uint64)
+def shuffle_numbers(size: int, *key: int) -> IntArray:
+    """Return the numbers below `size` in a random order that is determined by the key."""
+    return np.argsort(hash_uniform(np.arange(size), *key), kind="stable")
 
 
-@dataclass(frozen=True, slots=True)
-class SampledPairIndices:
+class SampledPairIndices(NamedTuple):
     """Indices of pairs: the corpus, the line in it, and the pass over the corpus, all from 0."""
 
-    corpus_indices: IntArray
+    corpus_indices: NDArray[np.int32]
     line_indices: IntArray
-    pass_indices: IntArray
+    pass_indices: NDArray[np.int32]
     """Number of earlier passes over the corpus; with weight 1 this is the epoch."""
 
-    def __len__(self) -> int:
-        return len(self.line_indices)
-
-    def take(self, index: IntArray | slice) -> SampledPairIndices:
+    def take(self, indices: IntArray | slice) -> SampledPairIndices:
         """Return the selected pairs."""
-        return SampledPairIndices(
-            self.corpus_indices[index], self.line_indices[index], self.pass_indices[index]
-        )
+        corpora, lines, passes = self
+        return SampledPairIndices(corpora[indices], lines[indices], passes[indices])
 
 
 class CorpusMixture:
@@ -93,44 +58,30 @@ class CorpusMixture:
             size * Fraction(weight) for size, weight in zip(sizes, weights, strict=True)
         ]
         # The number of pairs is rounded down in the first epoch, so no later epoch has fewer.
-        if min(weights) <= 0 or not self.num_pairs(0):
+        if min(weights) <= 0 or not any(map(int, self._pairs_per_epoch)):
             raise InputError(
                 f"weights must give each epoch at least one pair, but {list(weights)} for "
                 f"{list(sizes)} pairs do not"
             )
         self._seed = seed
 
-    def num_pairs(self, epoch: int) -> int:
-        """Return the number of pairs of an epoch."""
-        return sum(end - start for start, end in self._ranges(epoch))
+    def shuffle_epoch(self, epoch: int) -> SampledPairIndices:
+        """Return the pairs of an epoch in random order."""
+        columns = zip(*self._iterate_passes(epoch), strict=True)
+        pairs = SampledPairIndices(*map(np.concatenate, columns))
+        return pairs.take(shuffle_numbers(len(pairs.line_indices), self._seed, _EPOCH_KEY, epoch))
 
-    def sample_pairs(self, epoch: int, positions: IntArray) -> SampledPairIndices:
-        """Return the pairs at the given positions of an epoch."""
-        ranges = self._ranges(epoch)
-        bounds = np.cumsum([0] + [end - start for start, end in ranges])
-        shuffled = FeistelPermutation(int(bounds[-1]), self._seed, _EPOCH_KEY, epoch)(positions)
-        corpus = np.searchsorted(bounds, shuffled, side="right") - 1
-        starts = np.array([start for start, _ in ranges])
-        stream_indices = shuffled - bounds[corpus] + starts[corpus]
-        return self._find_lines(corpus, stream_indices)
-
-    def _ranges(self, epoch: int) -> list[tuple[int, int]]:
-        """Return the range of each corpus's stream that belongs to the epoch."""
-        return [(int(num * epoch), int(num * (epoch + 1))) for num in self._pairs_per_epoch]
-
-    def _find_lines(self, corpus: IntArray, stream_indices: IntArray) -> SampledPairIndices:
-        """Return the lines at indices of the streams, each of which is shuffled pass by pass."""
-        passes = stream_indices // np.maximum(1, np.array(self._sizes))[corpus]
-        lines = np.empty_like(stream_indices)
-        order = np.lexsort((passes, corpus))
-        changes = np.flatnonzero(np.diff(corpus[order]) | np.diff(passes[order])) + 1
-        for group in np.split(order, changes):  # one corpus and one pass each
-            if len(group):
-                number, pass_index = int(corpus[group[0]]), int(passes[group[0]])
-                size = self._sizes[number]
-                shuffle = FeistelPermutation(size, self._seed, _LINES_KEY, number, pass_index)
-                lines[group] = shuffle(stream_indices[group] % size)
-        return SampledPairIndices(corpus, lines, passes)
+    def _iterate_passes(self, epoch: int) -> Iterator[SampledPairIndices]:
+        """Yield the pairs of each pass over each corpus that belong to the epoch."""
+        for corpus, (size, num_pairs) in enumerate(
+            zip(self._sizes, self._pairs_per_epoch, strict=True)
+        ):
+            start, end = int(num_pairs * epoch), int(num_pairs * (epoch + 1))
+            for number in range(start // max(size, 1), -(-end // max(size, 1))):
+                lines = shuffle_numbers(size, self._seed, _LINES_KEY, corpus, number)
+                lines = lines[max(0, start - number * size) : end - number * size]
+                corpora = np.full(len(lines), corpus, np.int32)
+                yield SampledPairIndices(corpora, lines, np.full_like(corpora, number))
 
 
 POOL_SIZE = 1 << 18
@@ -216,10 +167,12 @@ class BatchSampler:
     ) -> Iterator[tuple[SampledPairIndices, DataPosition]]:
         """Yield the remaining batches of an epoch, each with the position after it."""
         epoch, first_pool, skip = start
-        num_pools = -(-self._mixture.num_pairs(epoch) // self._pool_size)
+        pairs = self._mixture.shuffle_epoch(epoch)
+        num_pools = -(-len(pairs.line_indices) // self._pool_size)
         _check_position(start, num_pools)
         for pool in range(first_pool, num_pools):
-            batches = self._pool_batches(epoch, pool)
+            in_pool = slice(pool * self._pool_size, (pool + 1) * self._pool_size)
+            batches = self._split_pool(pairs.take(in_pool), epoch, pool)
             _check_position(start, num_pools, len(batches) if pool == first_pool else None)
             for number in range(skip, len(batches) - 1):
                 yield batches[number], DataPosition(epoch, pool, number + 1)
@@ -227,16 +180,15 @@ class BatchSampler:
             yield batches[-1], DataPosition(epoch + 1) if is_last else DataPosition(epoch, pool + 1)
             skip = 0
 
-    def _pool_batches(self, epoch: int, pool: int) -> list[SampledPairIndices]:
+    def _split_pool(
+        self, pairs: SampledPairIndices, epoch: int, pool: int
+    ) -> list[SampledPairIndices]:
         """Split a pool into batches of similar lengths, and shuffle them."""
-        start = pool * self._pool_size
-        end = min(start + self._pool_size, self._mixture.num_pairs(epoch))
-        pairs = self._mixture.sample_pairs(epoch, np.arange(start, end))
         source, target = self._lengths(pairs)
         order = order_pairs_by_noisy_length(source, target, (self._seed, _NOISE_KEY, epoch, pool))
         slices = split_by_tokens(source[order], target[order], self._max_tokens)
-        shuffle = FeistelPermutation(len(slices), self._seed, _BATCHES_KEY, epoch, pool)
-        return [pairs.take(order[slices[i]]) for i in shuffle(np.arange(len(slices)))]
+        shuffled = shuffle_numbers(len(slices), self._seed, _BATCHES_KEY, epoch, pool)
+        return [pairs.take(order[slices[i]]) for i in shuffled]
 
     def _lengths(self, pairs: SampledPairIndices) -> tuple[IntArray, IntArray]:
         source, target = np.empty_like(pairs.line_indices), np.empty_like(pairs.line_indices)
