@@ -32,6 +32,7 @@ from seq2see.bundle.weights import (
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text.training_text_statistics import TrainingTextStatistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ class Bundle:
     max_length: int | None = None
     """Length of the longest training sentence in tokens, without special tokens, if known."""
     provenance: Provenance = field(default_factory=Provenance)
+    training_text: TrainingTextStatistics | None = None
+    """Statistics of the training text, if known."""
     directory: Path | None = field(init=False, default=None)
     """The model directory that the bundle was loaded from."""
     config_checksum: str | None = field(init=False, default=None)
@@ -159,6 +162,7 @@ class Bundle:
                 manifest.special_tokens,
                 manifest.max_length,
                 manifest.provenance,
+                manifest.training_text,
             )
 
     def _write(self, directory: Path, weights: dict[str, Tensor]) -> None:
@@ -185,6 +189,7 @@ class Bundle:
             "special_tokens": self.special_tokens,
             "max_length": self.max_length,
             "provenance": self.provenance,
+            "training_text": self.training_text,
         }
 
 

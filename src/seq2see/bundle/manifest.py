@@ -21,6 +21,7 @@ from seq2see.errors import InputError, Problem
 from seq2see.model import ModelConfig, count_parameters
 from seq2see.text import BOS_ID, EOS_ID
 from seq2see.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE
+from seq2see.text.training_text_statistics import TrainingTextStatistics
 
 FORMAT_VERSION = 1
 """Version of the model directory. Newer versions are rejected. It must be increased when older
@@ -103,6 +104,8 @@ class BundleMetadata(Config):
     special_tokens: StartAndEndTokenIds
     max_length: int | None = Field(ge=1)
     provenance: Provenance
+    training_text: TrainingTextStatistics | None = None
+    """Statistics of the training text; None for imported models."""
 
 
 class Manifest(BundleMetadata):

@@ -25,11 +25,11 @@ from seq2see.documents.markup import (
     OpeningTag,
     StandaloneTag,
     TextUnit,
-    has_letter,
 )
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.xml_inline_markup import append_text, parse_xml, serialize_xml
 from seq2see.errors import InputError
+from seq2see.text.languages import has_letter
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 """Namespace of the elements, whose usual prefix is `w`."""

@@ -18,11 +18,10 @@ from seq2see.documents.markup import (
     OpeningTag,
     StandaloneTag,
     TextUnit,
-    has_letter,
 )
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.plain_text import DecodedText
-from seq2see.text.languages import is_same_language
+from seq2see.text.languages import has_letter, is_same_language
 
 
 def _split_names(names: str) -> frozenset[str]:

@@ -21,11 +21,6 @@ _LIST_MARKER = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a
 """Bullet or number at the beginning of a list item, with the white space around it."""
 
 
-def has_letter(text: str) -> bool:
-    """Return whether a text contains a letter; text without letters is not translated."""
-    return any(map(str.isalpha, text))
-
-
 def extract_list_marker(line: str) -> str:
     """Return the marker at the beginning of a list item, or an empty string."""
     match = _LIST_MARKER.match(line)

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from seq2see.documents.markup import IndexRange, has_letter
+from seq2see.documents.markup import IndexRange
 from seq2see.documents.word_alignment import CopiedSpan
 from seq2see.text import TextSpan, split_sentences
-from seq2see.text.languages import is_spaced_word_character
+from seq2see.text.languages import has_letter, is_spaced_word_character
 from seq2see.translator import Translation, TranslationFlag
 
 _NESTED_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"

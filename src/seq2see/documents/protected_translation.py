@@ -22,7 +22,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from seq2see.documents.markup import IndexRange, has_letter
+from seq2see.documents.markup import IndexRange
 from seq2see.documents.markup_transfer import transfer_offsets
 from seq2see.documents.placeholders import (
     LineWithProtectedRanges,
@@ -41,6 +41,7 @@ from seq2see.documents.word_alignment import (
     reweight_alignment_links,
 )
 from seq2see.text import TextSpan
+from seq2see.text.languages import has_letter
 from seq2see.translator import AlignmentLink, Translation, join_translations
 
 if TYPE_CHECKING:

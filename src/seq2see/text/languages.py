@@ -8,7 +8,9 @@ used: en for en-GB. Scripts are never replaced: zh-Hant does not match zh-Hans.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 _UNSPACED_LANGUAGES = frozenset({"bo", "cmn", "ja", "km", "lo", "my", "th", "yue", "zh"})
 _ALIASES = {
@@ -115,6 +117,20 @@ UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_CHARACTERS}]")
 SPACED_WORD_CHARACTER = rf"[^\W{UNSPACED_CHARACTERS}]"
 """A character of a word in a script with spaces between words, as a regular expression."""
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|\S")
+
+
+def has_letter(text: str) -> bool:
+    """Return whether a text contains a letter; text without letters is not translated."""
+    return any(map(str.isalpha, text))
+
+
+@lru_cache(None)
+def find_script_of_letter(character: str) -> str | None:
+    """Return the first word of a letter's Unicode name, LATIN, CJK, HIRAGANA …, or None."""
+    if not character.isalpha():
+        return None
+    first, _, rest = unicodedata.name(character, "").partition(" ")
+    return rest.split(" ")[0] if first in {"FULLWIDTH", "HALFWIDTH"} else first or None
 
 
 def is_spaced_word_character(character: str) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import sentencex  # type: ignore[import-untyped]
 
 from seq2see.errors import InputError
-from seq2see.text.languages import primary_language
+from seq2see.text.languages import has_letter, primary_language
 from seq2see.text.normalization import check_surrogates
 
 _WINDOW = 2000
@@ -58,6 +58,13 @@ def split_sentences(text: str, language: str) -> list[TextSpan]:
     """
     check_surrogates(text)
     return _strip_parts(text, 0, _find_sentence_ends(text, primary_language(language)))
+
+
+def count_sentences(text: str, language: str) -> int:
+    """Return the number of sentences of a text that contain a letter."""
+    if not has_letter(text):
+        return 0
+    return sum(has_letter(sentence.text) for sentence in split_sentences(text, language))
 
 
 def split_long_sentence(

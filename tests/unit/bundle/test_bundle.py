@@ -31,6 +31,7 @@ from seq2see.errors import ConfigError, InputError, Seq2SeeError
 from seq2see.model import ModelConfig, Transformer, count_parameters
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.tokenizer import JOINT_FILE
+from seq2see.text.training_text_statistics import measure_training_text
 
 LINES = [(f"the animal number {n} crossed", f"l'animal {n} a traversé") for n in range(60)]
 SOURCE, TARGET = ([pair[side] for pair in LINES] for side in (0, 1))
@@ -73,7 +74,13 @@ def make(tokenizers: TokenizerPair, **settings) -> tuple[Transformer, Bundle]:
     config = config_of(tokenizers, **settings)
     model = Transformer.from_config(config)
     return model, Bundle(
-        config, tokenizers, ("en", "fr"), model.state_dict(), max_length=99, provenance=ORIGIN
+        config,
+        tokenizers,
+        ("en", "fr"),
+        model.state_dict(),
+        max_length=99,
+        provenance=ORIGIN,
+        training_text=measure_training_text(LINES, ("en", "fr"), tokenizers),
     )
 
 
@@ -122,6 +129,7 @@ def test_loaded_bundle_equals_saved_bundle(kind: str, joint: TokenizerPair, tmp_
     assert loaded.tokenizers.fingerprint == joint.fingerprint
     assert (loaded.languages, loaded.special_tokens) == (("en", "fr"), StartAndEndTokenIds())
     assert (loaded.max_length, loaded.provenance) == (99, ORIGIN)
+    assert loaded.training_text == bundle.training_text is not None
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder"])

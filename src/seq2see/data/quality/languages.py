@@ -9,11 +9,9 @@ most improbable words first, until hardly any of them is in another language.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +28,7 @@ from seq2see.text.language_detection import (
     detector_code,
     is_lingua_installed,
 )
+from seq2see.text.languages import find_script_of_letter
 from seq2see.text.packed_ids import IntArray
 
 LINGUA_EXTRA = "languages"
@@ -95,18 +94,9 @@ def detect_unexpected_script(text: str, expected_scripts: frozenset[str]) -> str
 def _count_scripts(text: str) -> Counter[str]:
     counts = Counter[str]()
     for character, count in Counter(text).items():
-        if script := _script_of_letter(character):
+        if script := find_script_of_letter(character):
             counts[script] += count * byte_length(character)
     return counts
-
-
-@lru_cache(None)
-def _script_of_letter(character: str) -> str | None:
-    """Return the first word of a letter's Unicode name: LATIN, CJK, HIRAGANA …"""
-    if not character.isalpha():
-        return None
-    first, _, rest = unicodedata.name(character, "").partition(" ")
-    return rest.split(" ")[0] if first in {"FULLWIDTH", "HALFWIDTH"} else first or None
 
 
 @dataclass(frozen=True, slots=True)

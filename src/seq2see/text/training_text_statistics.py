@@ -1,0 +1,173 @@
+"""What a model has seen: statistics of its training text, which are stored with the model.
+
+The translator uses them to decide how many sentences it translates at once, and to find
+translations that are too short or too long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from statistics import fmean, pstdev
+from typing import Annotated
+
+from pydantic import Field
+
+from seq2see.config import Config
+from seq2see.errors import InputError
+from seq2see.keyed_random import sample_reservoir
+from seq2see.text.languages import find_script_of_letter
+from seq2see.text.sentence_splitting import count_sentences
+from seq2see.text.tokenizer import TokenizerPair
+
+MAX_MEASURED_PAIRS = 50_000
+"""Larger corpora are measured on a sample of this size."""
+MIN_LINE_SHARE = 0.05
+"""Share of the training lines that must have at least n sentences for n to count as seen."""
+MIN_BUCKET_PAIRS = 30
+"""Minimum number of pairs from which the length ratios of a bucket are estimated."""
+MIN_DEVIATION = 0.05
+"""Minimum of the standard deviation of a bucket."""
+_MAX_COUNTED_SENTENCES = 10
+_MIN_SCRIPT_SHARE = 0.001
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class LengthRatioBucket(Config):
+    """Length ratios of the pairs whose source has a number of tokens in a range."""
+
+    min_source_tokens: int = Field(ge=0)
+    """Minimum number of source tokens. The maximum is below the minimum of the next bucket."""
+    num_pairs: int = Field(ge=1)
+    """Number of measured pairs."""
+    mean: float
+    """Mean of ln((target tokens + 1) / (source tokens + 1))."""
+    deviation: float = Field(gt=0)
+    """Standard deviation of this value."""
+
+    def compute_z_score(self, source_tokens: int, target_tokens: int) -> float:
+        """Return by how many standard deviations a length ratio differs from the mean."""
+        return (compute_log_ratio(source_tokens, target_tokens) - self.mean) / self.deviation
+
+
+class SideStatistics(Config):
+    """Statistics of the source lines or of the target lines."""
+
+    mean_tokens: float = Field(ge=0)
+    """Mean number of tokens per line, without special tokens."""
+    max_tokens: int = Field(ge=0)
+    """Number of tokens of the longest line that was measured."""
+    sentence_shares: Annotated[tuple[Share, ...], Field(strict=False, min_length=1)]
+    """Shares of the lines with 1, 2, 3, … sentences; the last one includes lines with more."""
+    scripts: dict[str, Share]
+    """Shares of the letters by script, by the names of Unicode such as LATIN and CJK."""
+
+
+class TrainingTextStatistics(Config):
+    """Statistics of the training text of a model."""
+
+    num_pairs: int = Field(ge=1)
+    """Number of measured sentence pairs."""
+    max_sentences_per_line: int = Field(ge=1)
+    """Largest n such that at least 5 % of the source lines have n sentences or more."""
+    source: SideStatistics
+    target: SideStatistics
+    length_ratios: Annotated[tuple[LengthRatioBucket, ...], Field(strict=False)]
+    """Length ratios by source length, in ascending order. Empty if too few pairs were measured."""
+
+    def find_length_ratio(self, source_tokens: int) -> LengthRatioBucket | None:
+        """Return the bucket of a source length.
+
+        A longer source than those measured is in the last bucket, and a shorter one in the first.
+        """
+        if not self.length_ratios:
+            return None
+        first, *others = self.length_ratios
+        matches = [one for one in others if one.min_source_tokens <= source_tokens]
+        return matches[-1] if matches else first
+
+
+def compute_log_ratio(source_tokens: int, target_tokens: int) -> float:
+    """Return the logarithm of the length ratio; one token is added to both sides."""
+    return math.log((target_tokens + 1) / (source_tokens + 1))
+
+
+def measure_training_text(
+    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], tokenizers: TokenizerPair
+) -> TrainingTextStatistics:
+    """Measure the sentence pairs that a model was trained on, or a sample of many pairs.
+
+    Args:
+        pairs: Source and target line of each training pair. They are read once; a sample is kept.
+        languages: Source and target language.
+        tokenizers: The tokenizers of the model.
+
+    Raises:
+        InputError: If there are no pairs.
+    """
+    sample = sample_reservoir(pairs, MAX_MEASURED_PAIRS)
+    if not sample:
+        raise InputError("the training text must have at least one sentence pair, but is empty")
+    sources, targets = (list(side) for side in zip(*sample, strict=True))
+    source_lengths = list(map(len, tokenizers.source.encode_batch(sources)))
+    target_lengths = list(map(len, tokenizers.target.encode_batch(targets)))
+    source = _measure_side(sources, languages[0], source_lengths)
+    return TrainingTextStatistics(
+        num_pairs=len(sample),
+        max_sentences_per_line=_find_max_sentences(source.sentence_shares),
+        source=source,
+        target=_measure_side(targets, languages[1], target_lengths),
+        length_ratios=tuple(_measure_length_ratios(source_lengths, target_lengths)),
+    )
+
+
+def _measure_side(lines: Sequence[str], language: str, lengths: Sequence[int]) -> SideStatistics:
+    counts = Counter(
+        min(max(count_sentences(line, language), 1), _MAX_COUNTED_SENTENCES) for line in lines
+    )
+    return SideStatistics(
+        mean_tokens=round(fmean(lengths), 2),
+        max_tokens=max(lengths),
+        sentence_shares=tuple(
+            round(counts[number] / len(lines), 4) for number in range(1, max(counts) + 1)
+        ),
+        scripts=_measure_scripts(lines),
+    )
+
+
+def _find_max_sentences(shares: Sequence[float]) -> int:
+    """Return the largest n such that enough lines have n sentences or more."""
+    return max(n for n in range(1, len(shares) + 1) if sum(shares[n - 1 :]) >= MIN_LINE_SHARE)
+
+
+def _measure_scripts(lines: Iterable[str]) -> dict[str, float]:
+    characters, scripts = Counter[str](), Counter[str]()
+    for line in lines:
+        characters.update(line)
+    for character, count in characters.items():
+        if script := find_script_of_letter(character):
+            scripts[script] += count
+    shares = ((script, count / scripts.total()) for script, count in scripts.most_common())
+    return {script: round(share, 4) for script, share in shares if share >= _MIN_SCRIPT_SHARE}
+
+
+def _measure_length_ratios(
+    source_lengths: Sequence[int], target_lengths: Sequence[int]
+) -> Iterable[LengthRatioBucket]:
+    """Yield the buckets of source lengths from each power of 2 to the next."""
+    rows = sorted(
+        (max(source, 1).bit_length(), compute_log_ratio(source, target))
+        for source, target in zip(source_lengths, target_lengths, strict=True)
+    )
+    for num_bits, group in groupby(rows, key=lambda row: row[0]):
+        ratios = [ratio for _, ratio in group]
+        if len(ratios) >= MIN_BUCKET_PAIRS:
+            yield LengthRatioBucket(
+                min_source_tokens=1 << num_bits - 1,
+                num_pairs=len(ratios),
+                mean=round(fmean(ratios), 4),
+                deviation=max(round(pstdev(ratios), 4), MIN_DEVIATION),
+            )
