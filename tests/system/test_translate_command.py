@@ -215,13 +215,12 @@ class LineTranslation:
 
     text: Path
     target: OutputTarget
-    num_done: int
 
     @classmethod
     def prepare(
         cls, model: Path, text: Path, output: Path, resume: bool = False
     ) -> LineTranslation:
-        return cls(text, *prepare_resumable_output(str(text), output, model, {}, resume))
+        return cls(text, prepare_resumable_output(str(text), output, model, {}, resume))
 
     def run(self, translator: InterruptedTranslator) -> bool:
         return translate_lines(
@@ -230,7 +229,6 @@ class LineTranslation:
             self.target,
             format_translation_text,
             TranslationOptions(),
-            self.num_done,
         )
 
 
@@ -246,7 +244,7 @@ def test_resume_continues_after_last_complete_line(model, text, tmp_path, stop, 
     if is_torn:  # as after SIGKILL
         partial.write_bytes(partial.read_bytes()[:-3])
     again = LineTranslation.prepare(model, text, out, resume=True)
-    assert again.num_done == stop - is_torn
+    assert again.target.num_finished_lines == stop - is_torn
     again.run(InterruptedTranslator())
     assert out.read_text("utf-8") == uninterrupted.read_text("utf-8")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt", "uninterrupted.txt"]
@@ -296,7 +294,7 @@ def test_resumed_sampling_gives_the_same_samples(run, model, text, tmp_path) -> 
     options = TranslationOptions(search={"sampling": {"top_k": 5}})
     settings = {"format": "text", "engine": "auto", "precision": "float32", "ensemble": []}
     settings |= options.model_dump(mode="json")
-    target, _ = prepare_resumable_output(str(text), tmp_path / "out.txt", model, settings, False)
+    target = prepare_resumable_output(str(text), tmp_path / "out.txt", model, settings, False)
     with suppress(KeyboardInterrupt), target.open() as file:
         file.writelines(uninterrupted[:3])
         raise KeyboardInterrupt

@@ -29,10 +29,8 @@ from seq2see.cli.score_log_probability import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
-from seq2see.cli.usage_errors import USAGE_ERROR_STATUS, OneLineErrorCommand, OneLineErrorGroup
-from seq2see.errors import ConfigError, Seq2SeeError
+from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 
-_STANDARD_OUTPUT = 1
 app = typer.Typer(
     name="seq2see",
     cls=OneLineErrorGroup,
@@ -73,28 +71,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command; print an error that the user can fix as one line without a traceback."""
+    """Run the command."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # characters that the terminal lacks
-    try:
-        app(prog_name="seq2see")
-    except Seq2SeeError as error:
-        typer.echo(f"seq2see: {error}", err=True)
-        sys.exit(USAGE_ERROR_STATUS if isinstance(error, ConfigError) else 1)
-    except OSError as error:  # a full disk
-        typer.echo(f"seq2see: {_name_failed_file(error)}{error.strerror or error}", err=True)
-        sys.exit(1)
-
-
-def _name_failed_file(error: OSError) -> str:
-    """Return the name of the file that could not be read or written, if it is known."""
-    if error.filename:
-        return f"{error.filename}: "
-    try:
-        sys.stdout.flush()  # writes again what could not be written
-        os.write(_STANDARD_OUTPUT, b"")
-    except OSError:
-        # Python flushes once more at exit, and would print its own error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
-        return "standard output cannot be written: "
-    return ""
+    app()

@@ -89,7 +89,7 @@ def compare(
         lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
         lambda: options.build_translation_options(search),
     )
-    with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
+    with show_sentence_progress() as on_progress:
         models = {s: options.load_translator(Path(s), **loading) for s in systems if _is_model(s)}
         languages = next((model.languages for model in models.values()), None)
         test_set = corpora_and_path_checks.read_test_set(

@@ -89,7 +89,7 @@ def evaluate(
     )
     for path in (output, plot):
         corpora_and_path_checks.check_output_path(path)
-    with options.exit_on_interrupt(), show_sentence_progress() as on_progress:
+    with show_sentence_progress() as on_progress:
         load = partial(options.load_translator, engine=engine, device=device, threads=threads)
         load = partial(load, precision=precision, ensemble=ensemble)
         translator = load(task.model) if task.model else None

@@ -17,7 +17,6 @@ from seq2see.cli.options import (
     ModelArgument,
     ThreadsOption,
     TorchDeviceOption,
-    exit_on_interrupt,
     load_translator,
 )
 from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
@@ -155,23 +154,22 @@ def explain(
         lambda: SearchConfig(**{name: x for name, x in search.items() if x is not None}),
     )
     check_output_path(output)
-    with exit_on_interrupt():
-        translator = load_translator(model, engine, device, threads)
-        if pronoun_test:
-            explain_output.run_and_print_pronoun_test(translator, max_sentences, output, as_json)
-        elif head_importance:
-            explain_output.measure_and_print_head_importance(
-                translator, head_importance, max_sentences, output, as_json
-            )
-        else:
-            assert text is not None
-            sentence = sys.stdin.read().strip() if text == "-" else text
-            if address:
-                _check_plot_attention(translator.bundle.config, address)
-            trace = _trace_sentence(
-                translator, sentence, target, search_config, interventions, trace_options
-            )
-            explain_output.output_trace(trace, output, address, as_json)
+    translator = load_translator(model, engine, device, threads)
+    if pronoun_test:
+        explain_output.run_and_print_pronoun_test(translator, max_sentences, output, as_json)
+    elif head_importance:
+        explain_output.measure_and_print_head_importance(
+            translator, head_importance, max_sentences, output, as_json
+        )
+    else:
+        assert text is not None
+        sentence = sys.stdin.read().strip() if text == "-" else text
+        if address:
+            _check_plot_attention(translator.bundle.config, address)
+        trace = _trace_sentence(
+            translator, sentence, target, search_config, interventions, trace_options
+        )
+        explain_output.output_trace(trace, output, address, as_json)
 
 
 def _check_conflicts(

@@ -43,11 +43,7 @@ Args:
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -158,25 +154,6 @@ def load_translator(
     for note in translator.engine_notes:
         typer.echo(f"seq2see: {note}", err=True)
     return translator
-
-
-@contextmanager
-def exit_on_interrupt(partial_output: Path | None = None) -> Iterator[None]:
-    """End the process by SIGINT at Ctrl-C, without a traceback.
-
-    A shell then knows that the command was interrupted and stops its loop as well. The message
-    names the partial output if there is one that can be resumed.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        with suppress(OSError):
-            sys.stdout.flush()
-            can_resume = partial_output and partial_output.exists()
-            hint = f"; --resume continues {partial_output}" if can_resume else ""
-            typer.echo(f"seq2see: interrupted{hint}", err=True)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
 
 
 def build_metrics_config(

@@ -19,7 +19,6 @@ from typing import Any, TextIO
 from seq2see.atomic_files import compute_sha256
 from seq2see.bundle.files import read_config_bytes
 from seq2see.cli.corpora_and_path_checks import STANDARD_INPUT, check_output_path
-from seq2see.data.readers import READ_BYTES
 from seq2see.errors import InputError, reading, writing
 
 OutputSettings = Mapping[str, Any]
@@ -32,37 +31,29 @@ FAILURES_KEY = "failures"
 class ResumableOutput:
     """File of translations that is written as `.partial` and renamed when it is complete."""
 
-    def __init__(self, path: Path, settings: OutputSettings) -> None:
-        self.path = path
-        self.partial = path.with_name(f"{path.name}.partial")
-        self._state_file = path.with_name(f"{path.name}.partial.json")
-        self._settings = json.loads(json.dumps(settings))  # in the form that is read back
-        self.has_failed_lines = False
-        """Whether a line has no translation, also of an earlier run that this one continues."""
-
-    def count_finished_lines(self, resume: bool) -> int:
-        """Return the number of lines that an earlier run has finished; cut off an incomplete one.
+    def __init__(self, path: Path, settings: OutputSettings, resume: bool) -> None:
+        """Check that the file can be written.
 
         Raises InputError if there is a partial file but `resume` is not set, or if it was started
         with another input, model or settings.
         """
-        check_output_path(self.path)
-        if not self.partial.exists():
-            return 0
-        if not resume:
-            raise InputError(
-                f"{self.partial} exists from an interrupted run: continue it with --resume, "
-                "or remove it"
-            )
-        state = self._read_state()
-        self._check_same_settings(state)
-        self.has_failed_lines = bool(state.get(FAILURES_KEY))
-        return _truncate_to_complete_lines(self.partial)
+        check_output_path(path)
+        self.path = path
+        self.partial = path.with_name(f"{path.name}.partial")
+        self.num_finished_lines = 0
+        """Lines that an earlier run has finished."""
+        self.has_failed_lines = False
+        """Whether a line has no translation, also of an earlier run that this one continues."""
+        self._settings = json.loads(json.dumps(settings))  # in the form that is read back
+        self._state_file = path.with_name(f"{path.name}.partial.json")
+        if not self._can_resume:
+            self._remove()
+        elif self.partial.exists():
+            self._continue_partial(resume)
 
-    def remove_partial(self) -> None:
-        """Remove the files of an interrupted run."""
-        check_output_path(self.path)
-        self._remove()
+    @property
+    def _can_resume(self) -> bool:
+        return "input" in self._settings
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
@@ -73,9 +64,11 @@ class ResumableOutput:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-        except BaseException:
+        except BaseException as error:
             if self.partial.exists() and not self.partial.stat().st_size:  # nothing to resume
                 self._remove()
+            elif self._can_resume:
+                error.add_note(f"--resume continues {self.partial}")
             raise
         self.partial.replace(self.path)
         self._state_file.unlink(missing_ok=True)
@@ -86,24 +79,16 @@ class ResumableOutput:
             self.has_failed_lines = True
             self._write_state()
 
-    def _write_state(self) -> None:
-        state = {**self._settings, FAILURES_KEY: self.has_failed_lines}
-        text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
-        with writing(self._state_file):
-            self._state_file.write_text(text, "utf-8", newline="\n")
-
-    def _read_state(self) -> OutputSettings:
+    def _continue_partial(self, resume: bool) -> None:
+        if not resume:
+            raise InputError(
+                f"{self.partial} exists from an interrupted run: continue it with --resume, "
+                "or remove it"
+            )
         try:
-            state: OutputSettings = json.loads(self._state_file.read_text("utf-8"))
+            state = json.loads(self._state_file.read_text("utf-8"))
         except (OSError, ValueError):
-            return {}
-        return state
-
-    def _remove(self) -> None:
-        self.partial.unlink(missing_ok=True)
-        self._state_file.unlink(missing_ok=True)
-
-    def _check_same_settings(self, state: OutputSettings) -> None:
+            state = {}
         names = [name for name in self._settings if state.get(name) != self._settings[name]]
         if names:
             others = [f"other {n}" if n.endswith("s") else f"another {n}" for n in names]
@@ -111,6 +96,18 @@ class ResumableOutput:
                 f"{self.partial} was started with {' and '.join(others)}: "
                 "continue it with the same, or remove it"
             )
+        self.has_failed_lines = bool(state.get(FAILURES_KEY))
+        self.num_finished_lines = _truncate_to_complete_lines(self.partial)
+
+    def _write_state(self) -> None:
+        state = {**self._settings, FAILURES_KEY: self.has_failed_lines}
+        text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
+        with writing(self._state_file):
+            self._state_file.write_text(text, "utf-8", newline="\n")
+
+    def _remove(self) -> None:
+        self.partial.unlink(missing_ok=True)
+        self._state_file.unlink(missing_ok=True)
 
 
 OutputTarget = ResumableOutput | Path | None
@@ -119,39 +116,33 @@ OutputTarget = ResumableOutput | Path | None
 
 def prepare_resumable_output(
     file: str, output: Path | None, model: Path, settings: dict[str, Any], resume: bool
-) -> tuple[OutputTarget, int]:
-    """Return the target of the translations and the number of lines that it already has.
+) -> OutputTarget:
+    """Return the target of the translations.
 
     `settings` are those that influence the translations. Raises InputError if the output cannot be
     written or resumed.
     """
     if output is None or (output.exists() and not output.is_file() and not output.is_dir()):
-        return output, 0
+        return output
     _check_differs_from_input(file, output)
     checksum = hashlib.sha256(read_config_bytes(model)).hexdigest()  # contains those of all files
-    dependencies = {"model": checksum, "settings": settings}
+    dependencies: dict[str, Any] = {"model": checksum, "settings": settings}
     if file != STANDARD_INPUT and Path(file).is_file():
         with reading(file):
-            checksum = compute_sha256(Path(file))
-        target = ResumableOutput(output, {"input": checksum, **dependencies})
-        return target, target.count_finished_lines(resume)
-    if resume:
+            dependencies = {"input": compute_sha256(Path(file)), **dependencies}
+    elif resume:
         raise InputError(f"{file} must be a file to resume, but can be read only once")
-    target = ResumableOutput(output, dependencies)
-    target.remove_partial()
-    return target, 0
+    return ResumableOutput(output, dependencies, resume)
 
 
 def _truncate_to_complete_lines(path: Path) -> int:
     """Cut off a last line without line end, and return the number of complete lines."""
-    num_lines = complete_bytes = read_bytes = 0
+    num_lines = length = 0
     with path.open("rb+") as file:
-        while block := file.read(READ_BYTES):
-            num_lines += block.count(b"\n")
-            end = block.rfind(b"\n") + 1
-            complete_bytes = read_bytes + end if end else complete_bytes
-            read_bytes += len(block)
-        file.truncate(complete_bytes)
+        for line in file:
+            if line.endswith(b"\n"):
+                num_lines, length = num_lines + 1, length + len(line)
+        file.truncate(length)
     return num_lines
 
 

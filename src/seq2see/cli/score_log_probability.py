@@ -21,7 +21,6 @@ from seq2see.cli.options import (
     ModelArgument,
     ThreadsOption,
     TorchDeviceOption,
-    exit_on_interrupt,
     load_translator,
 )
 from seq2see.errors import InputError
@@ -68,16 +67,15 @@ def score(
     config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
     format_score = format_pair_score_json if as_json else format_pair_score_text
     log_prob, num_tokens, num_failed = 0.0, 0, 0
-    with exit_on_interrupt():
-        translator = load_translator(model, engine, device, threads)
-        pairs = iter(Corpus(config, translator.languages))
-        for number, result in enumerate(_score_pairs(translator, pairs), 1):
-            typer.echo(format_score(result))
-            if isinstance(result, str):
-                typer.echo(f"seq2see: line {number:,} has no score: {result}", err=True)
-                num_failed += 1
-            else:
-                log_prob, num_tokens = log_prob + result.log_prob, num_tokens + len(result.tokens)
+    translator = load_translator(model, engine, device, threads)
+    pairs = iter(Corpus(config, translator.languages))
+    for number, result in enumerate(_score_pairs(translator, pairs), 1):
+        typer.echo(format_score(result))
+        if isinstance(result, str):
+            typer.echo(f"seq2see: line {number:,} has no score: {result}", err=True)
+            num_failed += 1
+        else:
+            log_prob, num_tokens = log_prob + result.log_prob, num_tokens + len(result.tokens)
     if num_tokens:
         perplexity = math.exp(min(-log_prob / num_tokens, 700))
         totals = f"log-probability {log_prob:,.2f}, perplexity {perplexity:,.3f}"

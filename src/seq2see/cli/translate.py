@@ -28,7 +28,6 @@ from seq2see.cli.options import (
     SearchOption,
     ThreadsOption,
     build_translation_options,
-    exit_on_interrupt,
     load_translator,
 )
 from seq2see.errors import Problem
@@ -183,26 +182,17 @@ class _TranslationTask:
         """
         from seq2see.cli.resumable_output import prepare_resumable_output
 
-        with exit_on_interrupt(self._partial_output):
-            if self._is_document:
-                assert self.output
-                return translate_document_file(load(), self.file, self.output, options)
-            settings |= {"format": self.output_format, **options.model_dump(mode="json")}
-            target, num_done = prepare_resumable_output(
-                self.file, self.output, self.model, settings, self.resume
-            )
-            formatter = FORMATTERS[self.output_format]
-            return translate_lines(load(), self.file, target, formatter, options, num_done)
+        if self._is_document:
+            assert self.output
+            return translate_document_file(load(), self.file, self.output, options)
+        settings |= {"format": self.output_format, **options.model_dump(mode="json")}
+        target = prepare_resumable_output(self.file, self.output, self.model, settings, self.resume)
+        formatter = FORMATTERS[self.output_format]
+        return translate_lines(load(), self.file, target, formatter, options)
 
     @property
     def _is_document(self) -> bool:
         return is_document(self.file)
-
-    @property
-    def _partial_output(self) -> Path | None:
-        if self.output is None or self.file == STANDARD_INPUT:
-            return None
-        return Path(f"{self.output}.partial")
 
 
 def translate_lines(
@@ -211,11 +201,10 @@ def translate_lines(
     target: OutputTarget,
     formatter: TranslationFormatter,
     options: TranslationOptions,
-    num_done: int = 0,
 ) -> bool:
     """Translate a file line by line and return whether every line has a translation.
 
-    The output has as many lines as the input. The first `num_done` lines are skipped.
+    The output has as many lines as the input. Lines that the target already has are skipped.
     """
     from seq2see.cli.corpus_and_translation_progress import TranslationProgressDisplay
     from seq2see.cli.resumable_output import ResumableOutput
@@ -225,8 +214,10 @@ def translate_lines(
     # Translations that appear on the same terminal replace the progress bar.
     show_bar = sys.stderr.isatty() and not (target is None and sys.stdout.isatty())
     num_lines = count_lines(file) if show_bar else None
+    resumable = target if isinstance(target, ResumableOutput) else None
+    num_done = resumable.num_finished_lines if resumable else 0
     lines = TolerantLineReader(file, skip=num_done)
-    has_failed_lines = isinstance(target, ResumableOutput) and target.has_failed_lines
+    has_failed_lines = resumable is not None and resumable.has_failed_lines
     with (
         TranslationProgressDisplay(num_done, num_lines, show_bar) as progress,
         _open_target(target, is_interactive) as output,
@@ -239,8 +230,8 @@ def translate_lines(
                 translation = replace(translation, error=problem)  # noqa: PLW2901
             output.write(formatter(translation) + "\n")
             progress.add_line(number, translation)
-            if translation.error is not None and isinstance(target, ResumableOutput):
-                target.mark_failure()
+            if translation.error is not None and resumable:
+                resumable.mark_failure()
     return progress.num_failed == 0 and not has_failed_lines
 
 

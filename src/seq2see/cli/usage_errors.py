@@ -1,25 +1,29 @@
-"""Typer command classes, and usage errors as one line with exit status 2."""
+"""Typer command classes: errors are one line, with exit status 2 for usage errors."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import signal
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from seq2see.errors import ConfigError, Problem
+from seq2see.errors import ConfigError, Problem, Seq2SeeError
 
 USAGE_ERROR_STATUS = 2
 """Exit status for invalid options, arguments and settings; other failures have status 1."""
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """Language code such as en or pt-BR."""
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""Base class of the parser's errors, which Typer does not export."""
 
+_STANDARD_OUTPUT = 1
+_ParserError: Any = typer.BadParameter.__mro__[1]
+"""Base class of the parser's errors, which Typer does not export."""
 _INVALID_CHOICE = re.compile(r"'(?P<given>.*)' is not one of (?P<choices>.*?)\.?$")
 _PARSER_MESSAGES = {
     r"Got unexpected extra argument\S* \((.*)\)": r"`\1` is an unexpected argument",
@@ -33,19 +37,11 @@ _LIST_INDEX = re.compile(r"\.\d+$")
 # --- commands ---
 
 
-class _UsageErrors:
-    """Reports usage errors of commands and groups as one line."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse the arguments."""
-        with report_usage_errors():
-            return super().make_context(*args, **kwargs)  # type: ignore[misc]
+class _FlagsWithoutValue:
+    """Shows flags in the help as `--json`: with `--json <bool>`, a value would seem to follow."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, including `--help`.
-
-        Flags get no metavar: `--json <bool>` would look as if a value had to follow.
-        """
+        """Return the parameters, including `--help`."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
@@ -53,8 +49,8 @@ class _UsageErrors:
         return parameters
 
 
-class OneLineErrorCommand(_UsageErrors, TyperCommand):
-    """A command whose usage errors are one line.
+class OneLineErrorCommand(_FlagsWithoutValue, TyperCommand):
+    """A command whose errors name its options.
 
     The help of its parameters is the section `Args` of its docstring. Parameters that are not in it
     are described in that of `seq2see.cli.options`.
@@ -82,24 +78,50 @@ class OneLineErrorCommand(_UsageErrors, TyperCommand):
         return [self.options_metavar or "", *map(_format_argument, arguments)]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; errors name its own options, wherever they are raised."""
-        option_names = {option for parameter in self.params for option in parameter.opts}
-        with report_usage_errors(option_names):
+        """Run the command; errors in settings name the options that set them."""
+        try:
             return super().invoke(ctx)
+        except ConfigError as error:
+            options = {option for parameter in self.params for option in parameter.opts}
+            raise ConfigError(*(_name_option(each, options) for each in error.problems)) from None
 
 
-class OneLineErrorGroup(_UsageErrors, TyperGroup):
-    """A group of commands whose usage errors are one line."""
+class OneLineErrorGroup(_FlagsWithoutValue, TyperGroup):
+    """A group of commands whose errors are one line."""
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run one of the commands."""
-        with report_usage_errors():
-            return super().invoke(ctx)
+    def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
+        """Run a command and exit; print an error that the user can correct as one line."""
+        message, status = "", 0
+        try:
+            try:
+                arguments = list(sys.argv[1:] if args is None else args)
+                with self.make_context("seq2see", arguments) as context:
+                    self.invoke(context)
+            except typer.Exit as end:
+                status = end.exit_code
+            sys.stdout.flush()
+        except _ParserError as error:
+            status = USAGE_ERROR_STATUS
+            if type(error).__name__ == "NoArgsIsHelpError":  # not an error: its message is the help
+                error.show()
+            else:
+                message = format_parser_error(error)
+        except Seq2SeeError as error:
+            message = str(error)
+            status = USAGE_ERROR_STATUS if isinstance(error, ConfigError) else 1
+        except OSError as error:
+            message, status = _format_file_error(error), 1
+        except KeyboardInterrupt as error:
+            _end_by_interrupt(error)
+        if message:
+            typer.echo(f"seq2see: {message}", err=True)
+        sys.exit(status)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command named by the first argument; raise ConfigError if it is unknown."""
         if self.get_command(ctx, args[0]) is None:
-            raise ConfigError(format_unknown_command(args[0], self.command_paths()))
+            hint = _suggest(args[0], self.command_paths()) or ": see `seq2see --help`"
+            raise ConfigError(f"`{args[0]}` is not a command{hint}")
         return super().resolve_command(ctx, args)
 
     def command_paths(self) -> list[str]:
@@ -131,39 +153,17 @@ def _format_argument(argument: Any) -> str:
     return name if argument.nargs == 1 else f"{name}..."
 
 
-def join_languages_option(arguments: Sequence[str]) -> list[str]:
+def join_languages_option(arguments: list[str]) -> list[str]:
     """Join the two languages of `--languages en de` with a comma."""
-    result: list[str] = []
-    for word in arguments:
-        is_second = result[-2:-1] == ["--languages"] and LANGUAGE_CODE.fullmatch(result[-1])
-        if is_second and LANGUAGE_CODE.fullmatch(word):
-            result[-1] += f",{word}"
-        else:
-            result.append(word)
-    return result
+    for index in range(len(arguments) - 2):
+        option, source, target = arguments[index : index + 3]
+        is_pair = LANGUAGE_CODE.fullmatch(source) and LANGUAGE_CODE.fullmatch(target)
+        if option == "--languages" and is_pair:
+            return [*arguments[: index + 1], f"{source},{target}", *arguments[index + 3 :]]
+    return arguments
 
 
 # --- errors in settings ---
-
-
-@contextmanager
-def report_usage_errors(options: Collection[str] = ()) -> Iterator[None]:
-    """Print a ConfigError or an error of the parser as one line, and exit with status 2.
-
-    Settings are named by the `options` that set them.
-    """
-    try:
-        yield
-    except ConfigError as error:
-        message = "; ".join(_format_problem(problem, options) for problem in error.problems)
-    except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # not an error: it prints the help
-            raise
-        message = format_usage_error(error)
-    else:
-        return
-    typer.echo(f"seq2see: {message}", err=True)
-    raise typer.Exit(USAGE_ERROR_STATUS)
 
 
 def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
@@ -185,9 +185,11 @@ def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
 
 def format_given_option_names(settings: Mapping[str, object]) -> str:
     """Return the names of the options whose values are neither None, False nor an empty list."""
-    names = (n for n, value in settings.items() if value is not None and value is not False)
-    given = (name for name in names if settings[name] != [])  # 0 is a given value
-    return ", ".join(f"`{option_name(name)}`" for name in given)
+    return ", ".join(
+        f"`{option_name(name)}`"
+        for name, value in settings.items()
+        if value is not None and value is not False and value != []  # 0 is a given value
+    )
 
 
 def option_name(setting: str) -> str:
@@ -195,14 +197,14 @@ def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
-def _format_problem(problem: Problem, options: Collection[str]) -> str:
-    """Return a problem with the settings as they are typed: as options, or with `--search`."""
-    if problem.field == "files":
-        return f"FILES {problem.message}"  # arguments of the command
+def _name_option(problem: Problem, options: Collection[str]) -> Problem:
+    """Return the problem with the settings as they are typed: as options, or with `--search`."""
+    if problem.field == "files" and "--test-set" not in options:
+        return Problem("", f"FILES {problem.message}")  # arguments of the command
     names = {
         key: _find_option(getattr(problem, key), options) for key in ("field", "suggested_field")
     }
-    return str(replace(problem, **names))
+    return replace(problem, **names)
 
 
 def _find_option(setting: str, options: Collection[str]) -> str:
@@ -210,7 +212,7 @@ def _find_option(setting: str, options: Collection[str]) -> str:
 
     A repeatable option has the singular of the setting that it sets: `--metric` sets `metrics`.
     """
-    path = _LIST_INDEX.sub("", setting)
+    path = _LIST_INDEX.sub("", "test_set" if setting == "files" else setting)
     search_path = path.removeprefix("search.")
     name = search_path.removeprefix("sampling.")
     for option in (option_name(name), option_name(name.removesuffix("s"))):
@@ -219,10 +221,10 @@ def _find_option(setting: str, options: Collection[str]) -> str:
     return setting if search_path == path else f"--search {search_path}"
 
 
-# --- errors of the parser ---
+# --- messages ---
 
 
-def format_usage_error(error: Any) -> str:
+def format_parser_error(error: Any) -> str:
     """Return the message of an error of the parser: what is wrong and what to do."""
     kind = type(error).__name__  # Typer has its own copies of Click's classes
     if kind == "NoSuchOption":
@@ -235,11 +237,6 @@ def format_usage_error(error: Any) -> str:
         if match := re.fullmatch(pattern, error.message):
             return match.expand(replacement) + _help_hint(error.ctx)
     return str(error.format_message())
-
-
-def format_unknown_command(name: str, names: Iterable[str]) -> str:
-    """Return the message for an unknown command, with similar ones."""
-    return f"`{name}` is not a command" + (_suggest(name, names) or ": see `seq2see --help`")
 
 
 def _format_unknown_option(name: str, ctx: Any) -> str:
@@ -296,3 +293,31 @@ def _format_bad_value(error: Any) -> str:
             f"must be {describe_allowed_values(details[0])}, but is {details[0]['input']} instead"
         )
     return f"is invalid: {error.message}"
+
+
+def _format_file_error(error: OSError) -> str:
+    """Return the message for a file that cannot be read or written, for example on a full disk.
+
+    It is empty if standard output is a closed pipe, as in `seq2see info base | head -1`.
+    """
+    name = error.filename
+    try:
+        sys.stdout.flush()  # writes again what could not be written
+        os.write(_STANDARD_OUTPUT, b"")
+    except OSError:
+        # Python flushes once more at exit, and would print its own error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STANDARD_OUTPUT)
+        name = name or "standard output cannot be written"
+    if isinstance(error, BrokenPipeError):
+        return ""
+    return ": ".join(filter(None, (name, error.strerror or str(error))))
+
+
+def _end_by_interrupt(interrupt: KeyboardInterrupt) -> None:
+    """End the process by SIGINT: the shell then knows of Ctrl-C, and ends its loop as well."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        notes = ("interrupted", *getattr(interrupt, "__notes__", ()))
+        typer.echo(f"seq2see: {'; '.join(notes)}", err=True)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
