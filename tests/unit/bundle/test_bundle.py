@@ -129,7 +129,7 @@ def test_loaded_bundle_equals_saved_bundle(kind: str, joint: TokenizerPair, tmp_
     assert loaded.tokenizers.fingerprint == joint.fingerprint
     assert (loaded.languages, loaded.special_tokens) == (("en", "fr"), StartAndEndTokenIds())
     assert (loaded.max_length, loaded.provenance) == (99, ORIGIN)
-    assert loaded.training_text == bundle.training_text is not None
+    assert loaded.training_text == ours.training_text is not None
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder"])
