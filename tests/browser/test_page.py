@@ -133,7 +133,7 @@ def test_main_views_work_by_keyboard(open_browser: Any, sentence: str) -> None:
 BY_KEY = {
     "intervene": (".switch", "Space", "ablate=decoder.0.cross.0"),
     "positions": ('input[type="range"]', "ArrowRight", "row=6"),
-    "lab": ('[data-key="Topics:heads"]', "Enter", "topic=heads"),
+    "lab": ('[data-key="Topics:2"]', "Enter", "topic=2"),
     "architecture": ('[data-module="decoder.layers.0"]', "Enter", "module=decoder.layers.0"),
 }
 

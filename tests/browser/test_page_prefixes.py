@@ -77,27 +77,26 @@ def test_prefix_changes_only_its_sentence(open_browser: Any, text: TranslatedTex
     total = text.answer["log_prob"] - text.sentences[1]["log_prob"] + first["log_prob"]
     page.assert_shows("log_prob", total)
     other = page.locator('[data-key="candidate:1"]')
-    assert other.locator("span").text_content() == text.with_sentences(
-        s1=first["alternatives"][0]["text"]
-    )
+    first_alternative = text.with_sentences(1, s1=first["alternatives"][0]["text"])
+    assert other.locator("span").text_content() == first_alternative
     other.click()
-    page.wait_until(shown, text.with_sentences(s1=first["alternatives"][0]["text"]))
-    second = text.translate_sentence(2, choose(page, text, 2))
-    both_replaced = text.with_sentences(s1=first["alternatives"][0]["text"], s2=second["text"])
+    page.wait_until(shown, first_alternative)
+    second = text.translate_sentence(2, choose(page, text, 2), 1)
+    both_replaced = text.with_sentences(1, s1=first["alternatives"][0]["text"], s2=second["text"])
     page.wait_until(shown, both_replaced)
     page.reload()
     page.wait("translate")
     page.wait_until(shown, both_replaced)
     page.locator(".chip.is button").first.click()
-    page.wait_until(shown, text.with_sentences(s2=second["text"]))
+    page.wait_until(shown, text.with_sentences(1, s2=second["text"]))
     page.locator(".chip.is button").click()
-    page.wait_until(shown, text.with_sentences())
+    page.wait_until(shown, text.with_sentences(1))
 
 
 def test_other_sentences_keep_their_candidate(open_browser: Any, text: TranslatedText) -> None:
     page = open_browser().open("translate", text=TEXT, candidate=2)
     page.wait("translate")
-    part = text.translate_sentence(0, choose(page, text, 0))
+    part = text.translate_sentence(0, choose(page, text, 0), 2)
     shown = "text => document.querySelector('.target-text').textContent === text"
     page.wait_until(shown, text.with_sentences(2, s0=part["text"]))
 
@@ -117,28 +116,21 @@ def test_word_of_a_replaced_sentence_highlights_its_source(
     assert len(before) >= sentence["source_start"]
 
 
-def test_replaced_sentence_loses_its_old_warnings(open_browser: Any) -> None:
-    """Each old sentence lacks a term; the second one is translated again and lacks none."""
-
+def test_warnings_name_their_sentences(open_browser: Any) -> None:
     def with_unmet_terms(route: Any) -> None:
         (translation,) = route.fetch().json()["translations"]
-        terms = ["Tier", "breit", "Tier"] if len(translation["sentences"]) == 3 else [None]
-        for term, each in zip(terms, translation["sentences"], strict=True):
-            each["unmet_constraints"] = [term] if term else []
-        translation["unmet_constraints"] = [term for term in dict.fromkeys(terms) if term]
+        for term, each in zip(["Tier", "breit", "Tier"], translation["sentences"], strict=True):
+            each["unmet_constraints"] = [term]
+        translation["unmet_constraints"] = ["Tier", "breit"]
         route.fulfill(json={"translations": [translation]})
 
     view = open_browser()
     view.context.route("**/api/v1/translate", with_unmet_terms)
     page = view.open("translate", text=TEXT)
     page.wait("translate")
-    texts = "[...document.querySelectorAll('.chip.warn')].map((chip) => chip.textContent)"
-    is_shown = f"term => {texts}.some((text) => text.includes(term))"
-    assert page.evaluate(is_shown, "“Tier”")
-    assert page.evaluate(is_shown, "“breit”")
-    page.locator(".chip.warn", has_text="breit").hover()
-    assert page.locator("#tooltip").inner_text() == "“it was wide.”"
-    page.set_state("translate", text=TEXT, prefix="wide", sentence=1)
-    page.wait_for_selector(".chip.is")
-    page.wait_until(f"term => !({is_shown})(term)", "“breit”")
-    assert page.evaluate(is_shown, "“Tier”")
+    for term, sentences in (
+        ("breit", "“it was wide.”"),
+        ("Tier", "“the old animal slept.”\n“the street was old.”"),
+    ):
+        page.locator(".chip.warn", has_text=term).hover()
+        assert page.locator("#tooltip").inner_text() == sentences

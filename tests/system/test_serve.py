@@ -360,7 +360,7 @@ def test_batched_translation_equals_single_translation(model_directory: Path, en
         context = RequestContext.with_timeout(300, str(number % 3))
         request_options = TextTranslationOptions(options[number % 2])
         results = service.translate(context, some_texts, "en", "de", request_options)
-        return [result.translation for result in results]
+        return [*results]
 
     single = {(n, text): translate(n, [text])[0] for n in (0, 1) for text in texts}
     groups = [texts[n % 7 :: 1 + n % 5] for n in range(24)]
@@ -657,8 +657,8 @@ def test_model_directory_is_replaced_or_damaged_while_serving(
         options = TextTranslationOptions(SETTINGS.with_settings({"beam_size": 1}))
         context = RequestContext.with_timeout(30)
         (result,) = service.translate(context, [TEXTS[0]], "en", "de", options)
-        assert result.translation.error is None
-        return result.translation.text
+        assert result.error is None
+        return result.text
 
     old = translate()
     build_bundle(2).save(directory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
@@ -15,7 +15,7 @@ from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
 from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
 from seq2see.serve.executor import Executor
-from seq2see.serve.lab import list_lab_experiments, list_lab_note_subjects
+from seq2see.serve.lab import describe_lab
 from seq2see.serve.partial_translation import PartialTextCallback
 from seq2see.serve.requests import (
     ExplainRequest,
@@ -25,43 +25,13 @@ from seq2see.serve.requests import (
 )
 from seq2see.serve.service import RoutedTranslation, Service
 from seq2see.serve.work_queue import RequestContext
-from seq2see.text.language_detection import DetectedLanguage
-from seq2see.translator import Translation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslationRecord(Translation):
-    """A translation and the models that made it."""
-
-    source: str
-    target: str
-    models: list[str]
-    via: list[str]
-    """Pivot languages."""
-    detected: DetectedLanguage | None
-    """The detected source language, if it was detected."""
-
-    @classmethod
-    def from_routed(cls, routed: RoutedTranslation) -> TranslationRecord:
-        """Return the record of a translation."""
-        translation, route = routed.translation, routed.route
-        if translation.error and not translation.error_code:
-            translation = replace(translation, error_code=BadRequest.error_code)
-        return cls(
-            **{each.name: getattr(translation, each.name) for each in fields(translation)},
-            source=route.source,
-            target=route.target,
-            models=[model.name for model in route.models],
-            via=route.via,
-            detected=routed.detected,
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationRecords:
     """The translations of a request."""
 
-    translations: list[TranslationRecord]
+    translations: list[RoutedTranslation]
 
 
 router = APIRouter(prefix="/api/v1", tags=["seq2see"], route_class=AuthenticatedRoute)
@@ -85,13 +55,14 @@ async def translate(
     service = executor.service
     _check_translate_request(request, body, service)
     options = body.to_options(service.config)
-    results = await executor.execute(
-        request,
-        lambda context: service.translate(
-            context, body.texts, body.source, body.target, options, model=body.model
-        ),
+    return TranslationRecords(
+        await executor.execute(
+            request,
+            lambda context: service.translate(
+                context, body.texts, body.source, body.target, options, model=body.model
+            ),
+        )
     )
-    return TranslationRecords([TranslationRecord.from_routed(each) for each in results])
 
 
 @router.post(
@@ -113,8 +84,7 @@ async def stream(request: Request, body: TranslateRequest, executor: Executor) -
     options = body.to_options(service.config)
 
     def run(context: RequestContext, on_partial_text: PartialTextCallback) -> TranslationRecords:
-        routed = service.stream(context, body, options, on_partial_text)
-        return TranslationRecords([TranslationRecord.from_routed(routed)])
+        return TranslationRecords([service.stream(context, body, options, on_partial_text)])
 
     return await create_event_response(request, executor, run)
 
@@ -151,12 +121,8 @@ async def ablate_heads(
 
 @router.get("/lab", summary="List the lab's experiments with their claims and predictions.")
 def list_experiments(executor: Executor) -> dict[str, Any]:
-    """Return the experiments, and whether they can be run."""
-    return {
-        "experiments": list_lab_experiments(),
-        "notes": list_lab_note_subjects(),
-        "can_run": executor.service.can_run_experiments,
-    }
+    """Return the experiments with their topics, and whether they can be run."""
+    return {**describe_lab(), "can_run": executor.service.can_run_experiments}
 
 
 @router.post(

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from seq2see import __version__
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.serve import api_v1, inspection, libretranslate
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.docs_page import build_openapi, render_docs_page
@@ -25,7 +25,6 @@ from seq2see.serve.executor import RequestExecutor
 from seq2see.serve.middleware import (
     AccessLogMiddleware,
     BodyLimitMiddleware,
-    HeadRequestMiddleware,
     ResponseHeadersMiddleware,
 )
 from seq2see.serve.service import Service
@@ -66,7 +65,6 @@ def create_app(service: Service) -> FastAPI:
             Middleware(AccessLogMiddleware, service.metrics, service.log),
             Middleware(TrustedHostMiddleware, list_allowed_hosts(config), www_redirect=False),
             Middleware(BodyLimitMiddleware, config.limits),
-            Middleware(HeadRequestMiddleware),
         ],
     )
     app.state.executor = executor
@@ -138,8 +136,8 @@ def _add_exception_handlers(app: FastAPI) -> None:
         names = ", ".join(str(detail["loc"][-1]) for detail in error.errors())
         raise BadRequest(f"Invalid request: {names} cannot be read")
 
-    @app.exception_handler(ConfigError)
-    async def convert_config_error(_: Request, error: ConfigError) -> Response:
+    @app.exception_handler(Seq2SeeError)
+    async def convert_input_error(_: Request, error: Seq2SeeError) -> Response:
         raise BadRequest(f"Invalid request: {error}") from None
 
     @app.exception_handler(HTTPException)

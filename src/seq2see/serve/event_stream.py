@@ -42,39 +42,11 @@ class EventResponse(StreamingResponse):
     media_type = "text/event-stream"
 
 
-class LatestText:
-    """Holds the most recent text: set from any thread, read in the event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        self._text: str | None = None
-        self._is_closed = False
-
-    def set(self, text: str) -> None:
-        """Replace the text. Thread-safe."""
-        self._loop.call_soon_threadsafe(self._set, text)
-
-    def close(self) -> None:
-        """End the sequence of texts."""
-        self._is_closed = True
-        self._changed.set()
-
-    async def wait(self) -> None:
-        """Wait for a text or for the end."""
-        while self._text is None and not self._is_closed:
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def take(self) -> str | None:
-        """Wait for a text, remove it and return it; None at the end."""
-        await self.wait()
-        text, self._text = self._text, None
-        return text
-
-    def _set(self, text: str) -> None:
-        self._text = text
-        self._changed.set()
+def put_latest(queue: asyncio.Queue[str | None], text: str) -> None:
+    """Replace the content of a queue: a slow reader gets the most recent text only."""
+    while not queue.empty():
+        queue.get_nowait()
+    queue.put_nowait(text)
 
 
 async def create_event_response(
@@ -85,27 +57,34 @@ async def create_event_response(
     Raises:
         ServiceError: The function failed before its first text.
     """
-    latest = LatestText()
-    task = asyncio.create_task(
-        executor.execute(request, lambda context: function(context, latest.set))
-    )
-    task.add_done_callback(lambda _: latest.close())
+    texts: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def report(text: str) -> None:  # called in the thread of the function
+        loop.call_soon_threadsafe(put_latest, texts, text)
+
+    task = asyncio.create_task(executor.execute(request, lambda context: function(context, report)))
+    task.add_done_callback(lambda _: texts.put_nowait(None))
     try:
-        await latest.wait()
+        first = await texts.get()
         if task.done():
             task.result()  # raises if the function failed
     except BaseException:
         task.cancel()
         raise
-    return EventResponse(_stream_events(request, task, latest))
+    return EventResponse(_stream_events(request, task, first, texts))
 
 
 async def _stream_events(
-    request: Request, task: asyncio.Task[Any], latest: LatestText
+    request: Request,
+    task: asyncio.Task[Any],
+    text: str | None,
+    texts: asyncio.Queue[str | None],
 ) -> AsyncIterator[bytes]:
     try:
-        while (text := await latest.take()) is not None:
+        while text is not None:
             yield _format_event("text", {"text": text})
+            text = await texts.get()
         yield _format_event("done", await task)
     except ServiceError as error:
         request.state.log_fields["error_code"] = error.error_code

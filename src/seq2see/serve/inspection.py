@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from contextlib import suppress
 from io import SEEK_END
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -49,39 +49,6 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def describe_architecture(model: ServedModel) -> dict[str, Any]:
-    """Return the JSON record of a model with its config, its provenance and its modules."""
-    bundle = model.translator.bundle
-    transformer = _transformer(model)
-    return {
-        **describe_model(model),
-        "config": bundle.config.model_dump(mode="json"),
-        "provenance": bundle.provenance.model_dump(mode="json"),
-        "vocabulary": {
-            "source": bundle.tokenizers.source.vocab_size,
-            "target": bundle.tokenizers.target.vocab_size,
-        },
-        "parameters": count_parameters(transformer),
-        "module_tree": describe_module(transformer),
-    }
-
-
-@torch.inference_mode()
-def describe_position_vectors(model: ServedModel) -> dict[str, Any]:
-    """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
-    embeddings = _transformer(model).encoder.embeddings
-    positions = embeddings.positions
-    num_positions = min(positions.max_positions or _MAX_POSITIONS, _MAX_POSITIONS)
-    zeros_BTM = torch.zeros(1, num_positions, embeddings.tokens.weight_VM.size(1))
-    config = model.translator.bundle.config.positions
-    return {
-        "kind": config.kind,
-        "is_relative": issubclass(POSITIONAL_ENCODINGS[config.kind], RelativePositions),
-        "layout": config.layout,
-        "vectors": encode_tensor(to_numpy(positions(zeros_BTM)[0])),
-    }
-
-
 def _transformer(model: ServedModel) -> Transformer:
     engine = model.torch_translator.engine
     assert isinstance(engine, TorchEngine)
@@ -99,54 +66,48 @@ def describe_module(module: nn.Module, name: str = "") -> dict[str, Any]:
     }
 
 
-class TrainingRuns:
-    """Reads the logs of the training runs in a directory, also while they are written.
+def list_training_runs(directory: Path | None) -> list[dict[str, Any]]:
+    """Return the name and the modification time of each run, most recent first.
 
-    A run is a subdirectory with a `log.jsonl`. Names of runs are compared with the subdirectories
-    and never become paths.
+    A run is a subdirectory with a `log.jsonl`.
     """
+    runs = [(path.stat().st_mtime, name) for name, path in _find_logs(directory).items()]
+    return [
+        {"name": name, "modified_at": modified_at}
+        for modified_at, name in sorted(runs, reverse=True)
+    ]
 
-    def __init__(self, directory: Path | None) -> None:
-        self._directory = directory
 
-    def list_runs(self) -> list[dict[str, Any]]:
-        """Return the name and the modification time of each run, most recent first."""
-        runs = [(path.stat().st_mtime, path.parent.name) for path in self._log_paths()]
-        return [
-            {"name": name, "modified_at": modified_at}
-            for modified_at, name in sorted(runs, reverse=True)
-        ]
+def read_training_log(directory: Path | None, name: str, offset: int) -> dict[str, Any]:
+    """Return the log records of a run after a byte offset, and the offset of the next ones.
 
-    def read_records(self, name: str, offset: int) -> dict[str, Any]:
-        """Return the log records of a run after a byte offset, and the offset of the next ones.
+    The log may grow at the same time. A resumed run truncates it. If no line ends at the offset any
+    more, all records are returned, and `truncated` is true: the previously returned records are
+    obsolete. The name is compared with the subdirectories and never becomes a path.
 
-        A resumed run truncates its log. If no line ends at the offset any more, all records are
-        returned, and `truncated` is true: the previously returned records are obsolete.
+    Raises:
+        NotFound: There is no such run.
+    """
+    path = _find_logs(directory).get(name)
+    if path is None:
+        raise NotFound(f"run {name[:40]} not found")
+    records: list[Any] = []
+    with path.open("rb") as file:
+        truncated = offset > 0 and not _is_line_end(file, offset)
+        offset = 0 if truncated else offset
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n") or len(records) == _MAX_RECORDS:
+                break
+            offset += len(line)
+            with suppress(ValueError):  # a damaged line
+                records.append(json.loads(line))
+    return {"name": name, "records": records, "next_offset": offset, "truncated": truncated}
 
-        Raises:
-            NotFound: There is no such run.
-        """
-        path = next((path for path in self._log_paths() if path.parent.name == name), None)
-        if path is None:
-            raise NotFound(f"run {name[:40]} not found")
-        records: list[Any] = []
-        with path.open("rb") as file:
-            truncated = offset > 0 and not _is_line_end(file, offset)
-            offset = 0 if truncated else offset
-            file.seek(offset)
-            for line in file:
-                if not line.endswith(b"\n") or len(records) == _MAX_RECORDS:
-                    break
-                offset += len(line)
-                records += _parse_record(line)
-        return {"name": name, "records": records, "next_offset": offset, "truncated": truncated}
 
-    def _log_paths(self) -> Iterator[Path]:
-        if self._directory is None or not self._directory.is_dir():
-            return
-        for directory in sorted(self._directory.iterdir()):
-            if (path := directory / _LOG_FILE).is_file():
-                yield path
+def _find_logs(directory: Path | None) -> dict[str, Path]:
+    paths = directory.glob(f"*/{_LOG_FILE}") if directory else ()
+    return {path.parent.name: path for path in paths if path.is_file()}
 
 
 def _is_line_end(file: BinaryIO, offset: int) -> bool:
@@ -154,14 +115,6 @@ def _is_line_end(file: BinaryIO, offset: int) -> bool:
         return False
     file.seek(offset - 1)
     return file.read(1) == b"\n"
-
-
-def _parse_record(line: bytes) -> list[Any]:
-    """Return the record of a line in a list; an empty list if the line is damaged."""
-    try:
-        return [json.loads(line)]
-    except ValueError:
-        return []
 
 
 router = APIRouter(tags=["seq2see"], route_class=AuthenticatedRoute)
@@ -190,20 +143,44 @@ async def list_models(executor: Executor) -> dict[str, Any]:
 
 @router.get("/api/v1/models/{name}", summary="Return the config and the modules of a model.")
 def read_model(name: str, executor: Executor) -> dict[str, Any]:
-    """Return the architecture of a model."""
-    return describe_architecture(_find_model(name, executor.service))
+    """Return the record of a model with its config, its provenance and its modules."""
+    model = _find_model(name, executor.service)
+    bundle, transformer = model.translator.bundle, _transformer(model)
+    return {
+        **describe_model(model),
+        "config": bundle.config.model_dump(mode="json"),
+        "provenance": bundle.provenance.model_dump(mode="json"),
+        "vocabulary": {
+            "source": bundle.tokenizers.source.vocab_size,
+            "target": bundle.tokenizers.target.vocab_size,
+        },
+        "parameters": count_parameters(transformer),
+        "module_tree": describe_module(transformer),
+    }
 
 
 @router.get("/api/v1/models/{name}/positions", summary="Return the position vectors of a model.")
+@torch.inference_mode()
 def read_position_vectors(name: str, executor: Executor) -> dict[str, Any]:
-    """Return the vectors of the first positions."""
-    return describe_position_vectors(_find_model(name, executor.service))
+    """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
+    model = _find_model(name, executor.service)
+    embeddings = _transformer(model).encoder.embeddings
+    positions = embeddings.positions
+    num_positions = min(positions.max_positions or _MAX_POSITIONS, _MAX_POSITIONS)
+    zeros_BTM = torch.zeros(1, num_positions, embeddings.tokens.weight_VM.size(1))
+    config = model.translator.bundle.config.positions
+    return {
+        "kind": config.kind,
+        "is_relative": issubclass(POSITIONAL_ENCODINGS[config.kind], RelativePositions),
+        "layout": config.layout,
+        "vectors": encode_tensor(to_numpy(positions(zeros_BTM)[0])),
+    }
 
 
 @router.get("/api/v1/runs", summary="List the training runs in the directory of --runs.")
 def list_runs(executor: Executor) -> dict[str, Any]:
     """Return the runs, most recent first."""
-    return {"runs": TrainingRuns(executor.service.runs_directory).list_runs()}
+    return {"runs": list_training_runs(executor.service.runs_directory)}
 
 
 @router.get("/api/v1/runs/{name}", summary="Return the log records of a run after a byte offset.")
@@ -211,7 +188,7 @@ def read_run(
     name: str, executor: Executor, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
 ) -> dict[str, Any]:
     """Return the log records of a run."""
-    return TrainingRuns(executor.service.runs_directory).read_records(name, offset)
+    return read_training_log(executor.service.runs_directory, name, offset)
 
 
 @router.get(

@@ -18,22 +18,28 @@ from seq2see.serve.errors import EngineError, NotFound, Overloaded
 from seq2see.serve.work_queue import RequestContext
 
 if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment, Figure, Language
+    from seq2see.lab.experiment import Experiment, Figure
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 10.0
 
 
-def list_lab_experiments() -> list[dict[str, Any]]:
-    """Return the claim and the prediction of every experiment, as JSON records."""
-    return [each.record() for each in _load_experiments()]
+def describe_lab() -> dict[str, Any]:
+    """Return all experiments as JSON records, with their topics and the subjects of their notes.
 
+    The topic of an experiment is an index in `topics`.
+    """
+    from seq2see.lab.words import NOTES, TOPICS, topic_of  # noqa: PLC0415 see _load_experiments
 
-def list_lab_note_subjects() -> dict[str, dict[Language, str]]:
-    """Return the subject of each note whose claims are tested, by note and language."""
-    from seq2see.lab.words import NOTES  # noqa: PLC0415 as slow to import as the experiments
-
-    return {name: subject.record() for name, subject in NOTES.items()}
+    topics = list(TOPICS.values())
+    return {
+        "topics": [topic.record() for topic in topics],
+        "experiments": [
+            {**each.record(), "topic": topics.index(topic_of(each.number))}
+            for each in _load_experiments()
+        ],
+        "notes": {name: subject.record() for name, subject in NOTES.items()},
+    }
 
 
 class LabExperimentRunner:
@@ -76,10 +82,9 @@ def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
-        watcher = threading.Thread(target=_kill_when_canceled, args=(process, context), daemon=True)
-        watcher.start()
-        assert process.stdout is not None
-        output = process.stdout.read()
+        while (output := _read_output(process)) is None:
+            if not context.is_active:
+                os.killpg(process.pid, signal.SIGKILL)
     context.raise_if_canceled()
     if process.returncode:
         raise EngineError("the experiment failed")
@@ -87,16 +92,12 @@ def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
     return result
 
 
-def _kill_when_canceled(process: subprocess.Popen[bytes], context: RequestContext) -> None:
-    """Kill a process and its children when the request is canceled or past its deadline."""
-    while process.poll() is None:
-        if not context.is_active:
-            os.killpg(process.pid, signal.SIGKILL)
-            return
-        try:
-            process.wait(_POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
+def _read_output(process: subprocess.Popen[bytes]) -> bytes | None:
+    """Return the output of a process, or None if it has not ended soon."""
+    try:
+        return process.communicate(timeout=_POLL_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _figure_record(figure: Figure) -> dict[str, Any]:

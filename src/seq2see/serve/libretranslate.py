@@ -281,14 +281,14 @@ async def translate_file(
         raise BadRequest("Invalid request: empty file")
     request.state.log_fields.update(bytes=len(content))
     name = sanitize_filename(name)
-    result = await executor.execute(
+    download_name, num_errors = await executor.execute(
         request,
         lambda context: service.translate_file(context, content, name, form.source, form.target),
         config.limits.file_seconds,
     )
     base = (config.public_url or str(request.base_url)).rstrip("/")
-    url = f"{base}/download_file/{result.download_name}"
-    return TranslateFileResponse(translatedFileUrl=url, errors=result.num_errors or None)
+    url = f"{base}/download_file/{download_name}"
+    return TranslateFileResponse(translatedFileUrl=url, errors=num_errors or None)
 
 
 @router.get(
@@ -342,21 +342,18 @@ def _build_response(
     results: Sequence[RoutedTranslation], is_list: bool, alternatives: int
 ) -> TranslateResponse:
     for result in results:
-        translation = result.translation
-        if translation.error_code == EngineError.error_code:
+        if result.error_code == EngineError.error_code:
             raise EngineError("Cannot translate text: the engine failed on it")
-        if translation.error:
-            raise BadRequest(f"Cannot translate text: {translation.error}")
-    fields: dict[str, list[Any]] = {"translatedText": [each.translation.text for each in results]}
+        if result.error:
+            raise BadRequest(f"Cannot translate text: {result.error}")
+    fields: dict[str, list[Any]] = {"translatedText": [each.text for each in results]}
     detected = [each.detected for each in results if each.detected]
     if len(detected) == len(results):
         fields["detectedLanguage"] = [_format_language(language) for language in detected]
     if alternatives:
-        fields["alternatives"] = [
-            [other.text for other in each.translation.alternatives] for each in results
-        ]
+        fields["alternatives"] = [[other.text for other in each.alternatives] for each in results]
     body: dict[str, Any] = fields if is_list else {key: value[0] for key, value in fields.items()}
-    via = list(dict.fromkeys(code for result in results for code in result.route.via))
+    via = list(dict.fromkeys(code for result in results for code in result.via))
     return TranslateResponse(**body, via=via or None)
 
 

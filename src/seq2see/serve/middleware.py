@@ -3,7 +3,6 @@
 ResponseHeadersMiddleware  adds security and CORS headers
 AccessLogMiddleware        counts and logs every response; returns errors as JSON
 BodyLimitMiddleware        limits the size of request bodies and the time to receive them
-HeadRequestMiddleware      answers HEAD like GET, without a body
 """
 
 from __future__ import annotations
@@ -73,9 +72,12 @@ class AccessLogMiddleware:
                 status = message["status"]
             await send(message)
 
-        scope.setdefault("state", {})["log_fields"] = log_fields = {}
+        log_fields: dict[str, Any] = {}
+        scope.setdefault("state", {})["log_fields"] = log_fields
+        # Routes answer HEAD like GET; the server still sees HEAD and leaves out the body.
+        routed = {**scope, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         try:
-            await self._app(scope, receive, send_and_record_status)
+            await self._app(routed, receive, send_and_record_status)
         except Exception as exception:
             error = exception
             if not isinstance(error, ServiceError):
@@ -86,23 +88,13 @@ class AccessLogMiddleware:
                 response = Response(error.body, error.status, error.headers, "application/json")
                 await response(scope, receive, send_and_record_status)
         finally:
-            self._record(scope, log_fields, status, time.monotonic() - start)
-
-    def _record(
-        self, scope: Scope, log_fields: dict[str, Any], status: int, seconds: float
-    ) -> None:
-        route = getattr(scope.get("route"), "path", None) or "page"
-        self._metrics.count_response(route, status, seconds)
-        if error_code := log_fields.get("error_code"):
-            self._metrics.count_error(error_code)
-        self._log.write(
-            "request",
-            method=scope["method"][:16],
-            route=route,
-            status=status,
-            ms=round(seconds * 1000, 1),
-            **log_fields,
-        )
+            seconds = time.monotonic() - start
+            route = getattr(routed.get("route"), "path", None) or "page"
+            self._metrics.count_response(route, status, seconds)
+            if error_code := log_fields.get("error_code"):
+                self._metrics.errors.labels(error_code).inc()
+            fields = {"method": scope["method"][:16], "route": route, "status": status}
+            self._log.write("request", **fields, ms=round(seconds * 1000, 1), **log_fields)
 
 
 class ResponseHeadersMiddleware:
@@ -137,30 +129,6 @@ class ResponseHeadersMiddleware:
             await send({"type": "http.response.body", "body": b""})
         else:
             await self._app(scope, receive, send_with_headers)
-
-
-class HeadRequestMiddleware:
-    """Answers HEAD requests like GET requests, without the body."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process a request; remove the body of the response to HEAD."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_without_body(message: Message) -> None:
-            is_body = message["type"] == "http.response.body"
-            await send({**message, "body": b""} if is_body else message)
-
-        # A copy of the scope: the server and the access log must still see HEAD.
-        inner = {**scope, "method": "GET"}
-        try:
-            await self._app(inner, receive, send_without_body)
-        finally:
-            scope["route"] = inner.get("route")
 
 
 class BodyLimitMiddleware:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,11 +61,11 @@ class ServedModel:
     translator: Translator = field(repr=False)
     torch_translator: Translator = field(repr=False)
     signature: ModelFilesStamp = ()
+    """State of the files when they were last loaded, also if that failed."""
     reload_error: str | None = None
     """Why the current content of the directory cannot be loaded; the previous model is in use."""
     loaded_at: float = field(default_factory=time.time)
     _last_signature: ModelFilesStamp = ()
-    _failed_signature: ModelFilesStamp = ()
 
     @property
     def source(self) -> str:
@@ -92,14 +93,13 @@ class ServedModel:
         """
         current = read_model_files_stamp(self.path)
         is_stable, self._last_signature = current == self._last_signature, current
-        if current == self.signature:
-            self.reload_error = None
-        if not is_stable or current in {self.signature, self._failed_signature}:
+        if not is_stable or current == self.signature:
             return self, None
+        self.signature = current
         try:
             loaded = load(self.path)
         except (Seq2SeeError, OSError) as error:
-            self.reload_error, self._failed_signature = str(error), current
+            self.reload_error = str(error)
             return self, "failed"
         return ServedModel(
             self.name, self.path, *loaded, current, _last_signature=current
@@ -174,18 +174,22 @@ class ModelRegistry:
             source: Language code as a client writes it.
             target: Language code as a client writes it.
         """
-        languages = self.languages
         source_code, target_code = (
-            match_language(source, languages),
-            match_language(target, languages),
+            match_language(each, self.languages) for each in (source, target)
         )
         if source_code is None or target_code is None:
             return None
-        direct = self._direct_route(source_code, target_code)
-        if source_code == target_code:
-            return LanguageRoute(source_code, target_code, direct)
-        models = direct or self._pivot_route(source_code, target_code)
-        return LanguageRoute(source_code, target_code, models) if models else None
+        pairs = {(model.source, model.target): model for model in reversed(self._models)}
+        models: tuple[ServedModel, ...] = ()
+        if direct := pairs.get((source_code, target_code)):
+            models = (direct,)
+        elif source_code != target_code:
+            pivots = [m for s, m in pairs if s == source_code and (m, target_code) in pairs]
+            if not pivots:
+                return None
+            pivot = min(pivots, key=lambda code: (code != _PREFERRED_PIVOT, code))
+            models = pairs[source_code, pivot], pairs[pivot, target_code]
+        return LanguageRoute(source_code, target_code, models)
 
     def reload_changed(self) -> list[tuple[ServedModel, str]]:
         """Reload all models whose files have changed.
@@ -197,19 +201,6 @@ class ModelRegistry:
             reloaded = [model.reload_if_changed(self._load) for model in self._models]
             self._models = tuple(model for model, _ in reloaded)
         return [(model, outcome) for model, outcome in reloaded if outcome]
-
-    def _direct_route(self, source: str, target: str) -> tuple[ServedModel, ...]:
-        for model in self._models:
-            if (model.source, model.target) == (source, target):
-                return (model,)
-        return ()
-
-    def _pivot_route(self, source: str, target: str) -> tuple[ServedModel, ...]:
-        pivots = sorted((m.target for m in self._models if m.source == source), key=_pivot_rank)
-        for pivot in pivots:
-            if second := self._direct_route(pivot, target):
-                return (*self._direct_route(source, pivot), *second)
-        return ()
 
 
 def load_served_model(
@@ -241,14 +232,6 @@ def _file_status(path: Path) -> tuple[int, int, int] | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _pivot_rank(language: str) -> tuple[bool, str]:
-    return language != _PREFERRED_PIVOT, language
-
-
-def _make_unique(name: str, used: set[str]) -> str:
-    number = 2
-    unique = name
-    while unique in used:
-        unique = f"{name}-{number}"
-        number += 1
-    return unique
+def _make_unique(name: str, used: Container[str]) -> str:
+    candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(each for each in candidates if each not in used)

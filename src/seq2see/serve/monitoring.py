@@ -68,7 +68,7 @@ class ServiceMetrics:
             buckets=_SECONDS_BUCKETS,
             **common,
         )
-        self._errors = Counter("errors", "Requests that failed.", ["error_code"], **common)
+        self.errors = Counter("errors", "Requests that failed.", ["error_code"], **common)
         self._batch_items = Histogram(
             "batch_items", "Items per batch.", buckets=_SIZE_BUCKETS, **common
         )
@@ -80,8 +80,8 @@ class ServiceMetrics:
             "Source tokens passed to the engine, weighted by beam size; traces weigh more.",
             **common,
         )
-        self._reloads = Counter("model_reloads", "Reloads of models.", ["outcome"], **common)
-        self._restarts = Counter("worker_restarts", "Worker threads restarted.", **common)
+        self.reloads = Counter("model_reloads", "Reloads of models.", ["outcome"], **common)
+        self.restarts = Counter("worker_restarts", "Worker threads restarted.", **common)
 
     def add_queue_gauges(self, queue: WorkQueue) -> None:
         """Add gauges of the waiting and the running tokens of a queue."""
@@ -97,23 +97,11 @@ class ServiceMetrics:
         self._requests.labels(route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
-    def count_error(self, error_code: str) -> None:
-        """Count a failed request."""
-        self._errors.labels(error_code).inc()
-
     def count_batch(self, batch: WorkBatch, seconds: float) -> None:
         """Count a batch, its items, tokens and duration."""
         self._batch_items.observe(len(batch.entries))
         self._batch_seconds.observe(seconds)
         self._tokens.inc(batch.cost)
-
-    def count_reload(self, outcome: str) -> None:
-        """Count a reload of a model; the outcome is "replaced" or "failed"."""
-        self._reloads.labels(outcome).inc()
-
-    def count_restarts(self, count: int) -> None:
-        """Count restarted worker threads."""
-        self._restarts.inc(count)
 
     def render(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -66,23 +66,36 @@ _STALLED_DEADLINES = 4.0
 """A batch that runs for this many request deadlines counts as stalled."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoutedTranslation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedTranslation(Translation):
     """The translation of a text and the models that made it."""
 
-    translation: Translation
-    route: LanguageRoute
-    detected: DetectedLanguage | None = None
+    source: str
+    target: str
+    models: list[str]
+    via: list[str]
+    """Pivot languages."""
+    detected: DetectedLanguage | None
     """The detected source language, if it was detected."""
 
-
-@dataclass(frozen=True, slots=True)
-class TranslatedFileInfo:
-    """A translated file in the download store."""
-
-    download_name: str
-    num_errors: int = 0
-    """Number of sentences that could not be translated and were copied."""
+    @classmethod
+    def from_translation(
+        cls,
+        translation: Translation,
+        route: LanguageRoute,
+        detected: DetectedLanguage | None = None,
+    ) -> RoutedTranslation:
+        """Return a translation with its route. Every error gets a code."""
+        if translation.error and not translation.error_code:
+            translation = replace(translation, error_code=BadRequest.error_code)
+        return cls(
+            **{each.name: getattr(translation, each.name) for each in fields(translation)},
+            source=route.source,
+            target=route.target,
+            models=[model.name for model in route.models],
+            via=route.via,
+            detected=detected,
+        )
 
 
 class Service:
@@ -180,12 +193,22 @@ class Service:
             self._identifier = (languages, LanguageIdentifier(languages))
         return self._identifier[1].rank_languages(text)
 
-    def find_route(self, source: str, target: str) -> LanguageRoute:
+    def find_route(self, source: str, target: str, model_name: str | None = None) -> LanguageRoute:
         """Return the models that translate from one language to another.
 
+        Args:
+            source: Source language.
+            target: Target language.
+            model_name: Name of the only model of the route. `source` and `target` must match it,
+                unless they are empty or "auto".
+
         Raises:
-            UnsupportedLanguagePair: A language is unknown, or there is no route.
+            BadRequest: There is no such model.
+            UnsupportedLanguagePair: A language is unknown, there is no route, or the named model
+                translates another language pair.
         """
+        if model_name:
+            return self._find_model_route(model_name, source, target)
         for code in (source, target):
             if match_language(code, self.models.languages) is None:
                 raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
@@ -196,18 +219,7 @@ class Service:
             f"from {language_name(source)} ({source})"
         )
 
-    def find_model_route(self, name: str, source: str, target: str) -> LanguageRoute:
-        """Return the route of a model selected by its name.
-
-        Args:
-            name: Name of the model.
-            source: Source language; must match the model, unless it is empty or "auto".
-            target: Target language; must match the model, unless it is empty.
-
-        Raises:
-            BadRequest: There is no such model.
-            UnsupportedLanguagePair: The model translates another language pair.
-        """
+    def _find_model_route(self, name: str, source: str, target: str) -> LanguageRoute:
         model = self.models.find(name)
         if model is None:
             raise BadRequest(f"model {name[:40]} not found")
@@ -231,14 +243,31 @@ class Service:
         model: str | None = None,
     ) -> list[RoutedTranslation]:
         """Translate texts; with "auto" as source the language of each text is detected."""
-        if _is_auto(source) and model is None:
-            return self._detect_and_translate(context, texts, target, options)
-        if model:
-            route = self.find_model_route(model, source, target)
-        else:
-            route = self.find_route(source, target)
-        translations = self._translate_by_route(route, context, texts, options)
-        return [RoutedTranslation(translation, route) for translation in translations]
+        detected: list[DetectedLanguage | None] = [None] * len(texts)
+        if _is_auto(source) and not model:
+            detected = [
+                self.detect_languages(
+                    join_unit_texts(parse_html(text).units) if options.is_html else text
+                )[0]
+                for text in texts
+            ]
+        indices: dict[str, list[int]] = {}
+        for index, each in enumerate(detected):
+            indices.setdefault(each.language if each else source, []).append(index)
+        results: dict[int, RoutedTranslation] = {}
+        for language, some in indices.items():
+            route = self.find_route(language, target, model)
+            selected = [texts[index] for index in some]
+            if route.models:
+                translator = self.create_translator(route, context)
+                translations = translate_texts(translator, selected, options)
+            else:
+                translations = [Translation(text, 0.0, 0.0) for text in selected]
+            for index, translation in zip(some, translations, strict=True):
+                results[index] = RoutedTranslation.from_translation(
+                    translation, route, detected[index]
+                )
+        return [results[index] for index in range(len(texts))]
 
     def explain(self, context: RequestContext, request: ExplainRequest) -> str:
         """Return the trace of a translation as JSON.
@@ -301,16 +330,14 @@ class Service:
                 model.torch_translator, text, options, context, on_partial_text
             ),
         )
-        return RoutedTranslation(translation, route)
+        return RoutedTranslation.from_translation(translation, route)
 
     def _find_single_model(self, selection: ModelSelectionParameters, text: str) -> LanguageRoute:
         """Return the route of a text, which consists of a single model."""
-        source, target = selection.source, selection.target
-        if selection.model:
-            return self.find_model_route(selection.model, source, target)
-        if _is_auto(source):
+        source = selection.source
+        if _is_auto(source) and not selection.model:
             source = self.detect_languages(text)[0].language
-        route = self.find_route(source, target)
+        route = self.find_route(source, selection.target, selection.model)
         if len(route.models) != 1:
             reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"
             raise DirectModelRequired(
@@ -337,69 +364,36 @@ class Service:
             raise EngineError(ENGINE_FAILED_MESSAGE) from result
         return cast("T", result)
 
-    def _detect_and_translate(
-        self,
-        context: RequestContext,
-        texts: Sequence[str],
-        target: str,
-        options: TextTranslationOptions,
-    ) -> list[RoutedTranslation]:
-        plain = (
-            [join_unit_texts(parse_html(one).units) for one in texts] if options.is_html else texts
-        )
-        detected = [self.detect_languages(text)[0] for text in plain]
-        results: dict[int, RoutedTranslation] = {}
-        for language in dict.fromkeys(each.language for each in detected):
-            route = self.find_route(language, target)
-            indices = [i for i, each in enumerate(detected) if each.language == language]
-            selected = [texts[index] for index in indices]
-            translations = self._translate_by_route(route, context, selected, options)
-            for index, translation in zip(indices, translations, strict=True):
-                results[index] = RoutedTranslation(translation, route, detected[index])
-        return [results[index] for index in range(len(texts))]
-
-    def _translate_by_route(
-        self,
-        route: LanguageRoute,
-        context: RequestContext,
-        texts: Sequence[str],
-        options: TextTranslationOptions,
-    ) -> list[Translation]:
-        if not route.models:
-            return [Translation(text, 0.0, 0.0) for text in texts]
-        return translate_texts(self.create_translator(route, context), texts, options)
-
     def translate_file(
         self, context: RequestContext, content: bytes, filename: str, source: str, target: str
-    ) -> TranslatedFileInfo:
+    ) -> tuple[str, int]:
         """Translate a file and add it to the download store.
+
+        Returns:
+            The name for the download, and the number of sentences that could not be translated and
+            were copied.
 
         Raises:
             Overloaded: Too many files are being translated.
             UnsupportedFileFormat: The file format is not supported.
-            BadRequest: The file cannot be read.
+            Seq2SeeError: The file cannot be read.
         """
         if not self._file_slots.acquire(blocking=False):
             raise Overloaded("Slowdown: too many files at the moment", _FILE_RETRY_SECONDS)
         try:
-            return self._translate_file(context, content, filename, source, target)
+            document = parse_file(content, filename, self.config.limits.uncompressed_bytes)
+            if _is_auto(source):
+                source = self._detect_document_language(document, target)
+            route = self.find_route(source, target)
+            num_errors = 0
+            if route.models:
+                options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
+                translator = self.create_translator(route, context, retry_when_full=True)
+                content, num_errors = translate_uploaded_file(translator, document, options)
         finally:
             self._file_slots.release()
-
-    def _translate_file(
-        self, context: RequestContext, content: bytes, filename: str, source: str, target: str
-    ) -> TranslatedFileInfo:
-        document = parse_file(content, filename, self.config.limits.uncompressed_bytes)
-        if _is_auto(source):
-            source = self._detect_document_language(document, target)
-        route = self.find_route(source, target)
-        num_errors = 0
-        if route.models:
-            options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
-            translator = self.create_translator(route, context, retry_when_full=True)
-            content, num_errors = translate_uploaded_file(translator, document, options)
-        name = self.downloads.add(content, make_translated_filename(filename, route.target))
-        return TranslatedFileInfo(name, num_errors)
+        translated_name = make_translated_filename(filename, route.target)
+        return self.downloads.add(content, translated_name), num_errors
 
     def _detect_document_language(self, document: Document, target: str) -> str:
         """Return the most likely of the languages in which a document can be read."""
@@ -451,12 +445,12 @@ class Service:
     def run_maintenance(self) -> None:
         """Reload changed models and keys, restart dead threads, remove expired files."""
         for model, outcome in self.models.reload_changed():
-            self.metrics.count_reload(outcome)
+            self.metrics.reloads.labels(outcome).inc()
             self.log.write(
                 "model", model=model.name, outcome=outcome, reload_error=model.reload_error
             )
         if self._workers and (count := self._workers.restart_dead_threads()):
-            self.metrics.count_restarts(count)
+            self.metrics.restarts.inc(count)
             self.log.write("workers_restarted", count=count)
         try:
             self.api_keys.reload_if_changed()

@@ -12,8 +12,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,21 +47,12 @@ def parse_file(content: bytes, filename: str, max_uncompressed_bytes: int) -> Do
 
     Raises:
         UnsupportedFileFormat: The extension is not supported.
-        BadRequest: The file is damaged, or an archive with more uncompressed bytes.
+        Seq2SeeError: The file is damaged, or an archive with more uncompressed bytes.
     """
     if find_format_by_extension(Path(filename)) is None:
         extensions = ", ".join(DOCUMENT_EXTENSIONS)
         raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
-    with _reporting_bad_requests():
-        return parse_document(content, filename, max_uncompressed_bytes=max_uncompressed_bytes)
-
-
-@contextmanager
-def _reporting_bad_requests() -> Iterator[None]:
-    try:
-        yield
-    except Seq2SeeError as error:
-        raise BadRequest(f"Invalid request: {error}") from None
+    return parse_document(content, filename, max_uncompressed_bytes=max_uncompressed_bytes)
 
 
 def find_text_by_language(
@@ -73,7 +63,7 @@ def find_text_by_language(
     Only documents that state languages have different texts for different source languages.
 
     Raises:
-        BadRequest: The document cannot be read in any of the languages.
+        Seq2SeeError: The document cannot be read in any of the languages.
     """
     texts: dict[str, str] = {}
     problem: Seq2SeeError | None = None
@@ -84,7 +74,7 @@ def find_text_by_language(
         except Seq2SeeError as error:
             problem = error
     if problem and not texts:
-        raise BadRequest(f"Invalid request: {problem}")
+        raise problem
     return {language: text for language, text in texts.items() if text} or texts
 
 
@@ -101,14 +91,13 @@ def translate_uploaded_file(
     """Translate a file and return it with the number of sentences that failed.
 
     Raises:
-        BadRequest: The file is in another language, its translation cannot be written, or no
-            sentence could be translated.
+        Seq2SeeError: The file is in another language, or its translation cannot be written.
+        BadRequest: No sentence could be translated.
         EngineError: No sentence could be translated, and the engine failed.
     """
     unit_translator = TextUnitTranslator(translator, options)
-    with _reporting_bad_requests():
-        selected = select_units(document, unit_translator.languages)
-        translated = translate_parsed_document(selected, unit_translator)
+    selected = select_units(document, unit_translator.languages)
+    translated = translate_parsed_document(selected, unit_translator)
     _check_report(translated.report)
     return translated.content, len(translated.report.errors)
 

@@ -199,19 +199,10 @@ class WorkQueue:
         self._min_usage = 0
         """Usage of the client served last, at which other clients start."""
         self._unfinished: set[WorkItem] = set()
-        self._waiting_tokens = self._running_tokens = 0
+        self.waiting_tokens = self.running_tokens = 0
+        """Tokens that wait for a batch, and tokens of the batches that are being processed."""
         self._is_closed = False
         self._last_deadline = math.inf
-
-    @property
-    def waiting_tokens(self) -> int:
-        """Tokens that wait for a batch."""
-        return self._waiting_tokens
-
-    @property
-    def running_tokens(self) -> int:
-        """Tokens of the batches that are being processed."""
-        return self._running_tokens
 
     def submit(
         self,
@@ -272,7 +263,7 @@ class WorkQueue:
                     self._usage[client] = max(self._usage.get(client, 0), self._min_usage)
                 self._waiting.setdefault(client, []).append(work_item)
                 self._unfinished.add(work_item)
-                self._waiting_tokens += sum(costs)
+                self.waiting_tokens += sum(costs)
                 self._changed.notify()
             return work_item
 
@@ -291,11 +282,11 @@ class WorkQueue:
     def finish(self, batch: WorkBatch, results: Sequence[Any], seconds: float) -> None:
         """Store the results of a batch and the time that it took."""
         with self._changed:
-            self._running_tokens -= batch.cost
+            self.running_tokens -= batch.cost
             # The cost of an unbatched task is a rough guess, and its time is not that of a batch.
             if not isinstance(batch.task, UnbatchedTask):
                 self._estimator.add_batch(batch.cost, seconds)
-            if not self._waiting and not self._running_tokens:
+            if not self._waiting and not self.running_tokens:
                 self._usage.clear()
                 self._min_usage = 0
             for (work_item, index), result in zip(batch.entries, results, strict=True):
@@ -325,13 +316,13 @@ class WorkQueue:
 
     def estimate_wait(self, cost: int = 0) -> float:
         """Return the seconds until additional work of this cost would be finished."""
-        tokens = self._waiting_tokens + self._running_tokens + cost
+        tokens = self.waiting_tokens + self.running_tokens + cost
         return self._estimator.estimate_seconds(tokens) / self.num_threads
 
     def _check_load(self, context: RequestContext, cost: int) -> None:
         wait = self.estimate_wait(cost)
-        is_full = self._waiting_tokens > 0 and self._waiting_tokens + cost > self.max_waiting_tokens
-        is_late = self._waiting_tokens > 0 and wait > _MAX_WAIT_FRACTION * context.seconds_left
+        is_full = self.waiting_tokens > 0 and self.waiting_tokens + cost > self.max_waiting_tokens
+        is_late = self.waiting_tokens > 0 and wait > _MAX_WAIT_FRACTION * context.seconds_left
         if is_full or is_late:
             raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
 
@@ -340,7 +331,7 @@ class WorkQueue:
         with self._changed:
             self._unfinished.discard(work_item)
             if work_item in self._waiting.get(work_item.context.client, ()):
-                self._waiting_tokens -= sum(work_item.costs[work_item.num_taken :])
+                self.waiting_tokens -= sum(work_item.costs[work_item.num_taken :])
                 self._remove_waiting(work_item)
         work_item.context.changed.set()
 
@@ -367,8 +358,8 @@ class WorkQueue:
             self._usage[client] += cost
             entries += taken
             total += cost
-        self._waiting_tokens -= total
-        self._running_tokens += total
+        self.waiting_tokens -= total
+        self.running_tokens += total
         self._usage = {
             client: usage
             for client, usage in self._usage.items()

@@ -185,7 +185,7 @@ def test_engine_error_ends_stream_with_error_event(serving: Serving) -> None:
 def test_internal_error_ends_stream_with_error_event(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_v1.TranslationRecord, "from_routed", lambda _: 1 / 0)
+    monkeypatch.setattr(api_v1, "TranslationRecords", lambda _: 1 / 0)
     log = io.StringIO()
     kind, data = stream_events(serving(log=log), "Hello there.")[-1]
     assert (kind, data["error_code"]) == ("error", "internal_error")

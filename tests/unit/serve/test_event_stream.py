@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
-from seq2see.serve.event_stream import LatestText
+from seq2see.serve.event_stream import put_latest
 
 
 def test_slow_reader_gets_only_the_latest_text() -> None:
-    async def read() -> list[str | None]:
-        latest = LatestText()
-
-        def write() -> None:
-            for number in range(1000):
-                latest.set(str(number))
-
-        await asyncio.to_thread(write)
-        first = await latest.take()
-        latest.set("last")
-        await latest.wait()
-        latest.close()
-        return [first, await latest.take(), await latest.take()]
-
-    # In a thread, because Playwright leaves an event loop running in the main thread.
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(asyncio.run, read()).result() == ["999", "last", None]
+    texts: asyncio.Queue[str | None] = asyncio.Queue()
+    for number in range(1000):
+        put_latest(texts, str(number))
+    assert texts.get_nowait() == "999"
+    put_latest(texts, "last")
+    texts.put_nowait(None)
+    assert [texts.get_nowait(), texts.get_nowait()] == ["last", None]

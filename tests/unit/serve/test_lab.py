@@ -12,19 +12,24 @@ import pytest
 
 from seq2see.serve import lab
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, NotFound, Overloaded
-from seq2see.serve.lab import LabExperimentRunner, list_lab_experiments
+from seq2see.serve.lab import LabExperimentRunner, describe_lab
 from seq2see.serve.work_queue import RequestContext
 
+EXPERIMENTS = describe_lab()["experiments"]
 
-def test_every_experiment_has_number_and_claim() -> None:
-    experiments = list_lab_experiments()
+
+def test_every_experiment_has_number_claim_and_topic() -> None:
+    lab_record = describe_lab()
+    experiments = lab_record["experiments"]
     assert len({each["number"] for each in experiments}) == len(experiments) > 20
     assert all(each["claim"]["en"] and each["claim"]["zh"] for each in experiments)
+    assert {each["topic"] for each in experiments} == set(range(len(lab_record["topics"])))
+    assert all(topic["en"] and topic["zh"] for topic in lab_record["topics"])
 
 
 def test_experiments_run_once_and_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     runner, started = LabExperimentRunner(), []
-    number, other = (each["number"] for each in list_lab_experiments()[:2])
+    number, other = (each["number"] for each in EXPERIMENTS[:2])
 
     def run_subprocess(_: RequestContext, started_number: int) -> dict[str, Any]:
         started.append(started_number)
@@ -54,5 +59,5 @@ def test_experiment_ends_on_disconnect_and_at_deadline(
         threading.Timer(0.2, context.cancel).start()
     start = time.monotonic()
     with pytest.raises(DeadlineExceeded if is_late else ClientDisconnected):
-        LabExperimentRunner().run(context, list_lab_experiments()[0]["number"])
+        LabExperimentRunner().run(context, EXPERIMENTS[0]["number"])
     assert time.monotonic() - start < 10

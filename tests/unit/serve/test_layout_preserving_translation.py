@@ -155,10 +155,10 @@ def test_white_space_markers_and_offsets_are_kept(service: Service) -> None:
     text = "  - one two\r\n\n\tthree \n"
     options = TextTranslationOptions(TranslationOptions(alignment=True))
     (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
-    assert result.translation.text == "  - one-de two-de\r\n\n\tthree-de \n"
-    for link in result.translation.alignment:
+    assert result.text == "  - one-de two-de\r\n\n\tthree-de \n"
+    for link in result.alignment:
         word = text[link.source_start : link.source_end]
-        assert result.translation.text[link.target_start : link.target_end] == f"{word}-de"
+        assert result.text[link.target_start : link.target_end] == f"{word}-de"
 
 
 @pytest.mark.parametrize("text", ["Hi {name}!", "See https://a.b/c?d=e now", "%s of %d"])
@@ -174,7 +174,7 @@ def test_placeholders_survive_a_translator_that_damages_them(
     options = TextTranslationOptions(TranslationOptions())
     (result,) = service.translate(RequestContext.with_timeout(9), [text], "en", "de", options)
     for placeholder in ("{name}", "https://a.b/c?d=e", "%s", "%d"):
-        assert result.translation.text.count(placeholder) == text.count(placeholder)
+        assert result.text.count(placeholder) == text.count(placeholder)
 
 
 def test_language_of_each_text_is_detected(service: Service) -> None:
@@ -185,6 +185,6 @@ def test_language_of_each_text_is_detected(service: Service) -> None:
     ]
     context, options = RequestContext.with_timeout(9), TextTranslationOptions(TranslationOptions())
     results = service.translate(context, texts, "auto", "de", options)
-    assert [result.route.source for result in results] == ["en", "fr", "en"]
-    assert [result.route.via for result in results] == [[], ["en"], []]
+    assert [result.source for result in results] == ["en", "fr", "en"]
+    assert [result.via for result in results] == [[], ["en"], []]
     assert all(result.detected.confidence > 0.5 for result in results)  # type: ignore[union-attr]

@@ -14,7 +14,8 @@ from hypothesis import given, strategies as st
 from lxml import etree
 from starlette.testclient import TestClient
 
-from seq2see.serve.errors import BadRequest, NotFound
+from seq2see.errors import InputError
+from seq2see.serve.errors import NotFound
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     parse_file,
@@ -295,8 +296,8 @@ def zip_archive(size: int, num_members: int = 1) -> bytes:
 def test_archives_with_too_many_bytes_or_members_are_rejected() -> None:
     parse_file(b"no archive", "a.txt", 1)
     for bomb in (zip_archive(1001), zip_archive(501, 2), zip_archive(0, 10_001)):
-        with pytest.raises(BadRequest, match="must have at most 10,000 files and 1,000 unc"):
+        with pytest.raises(InputError, match="must have at most 10,000 files and 1,000 unc"):
             parse_file(bomb, "a.docx", 1000)
     damaged = b"x" * 100 + zip_archive(10)[-22:]
-    with pytest.raises(BadRequest, match="must be a Word document"):
+    with pytest.raises(InputError, match="must be a Word document"):
         parse_file(damaged, "a.docx", 1000)

@@ -89,10 +89,17 @@ function effect(trace) {
   const reset = !embeddedTrace && button(t("reset"), () => set(NO_INTERVENTIONS), { disabled: !result, data: { key: "reset" } });
   const title = h("div", { class: "row between" }, h("h2", {}, t("effect.title")), reset);
   if (!result) return [title, h("p", { class: "note" }, t("effect.none"))];
-  const words = result.word_diff.flatMap(([kind, word], i) => [
-    gap(trace, result.word_diff[i - 1]?.[1], word),
-    h("span", { class: kind === "same" ? null : kind }, word),
-  ]);
+  const starts = { removed: 0, added: 0 }; // where the next word is searched in the old and in the new translation
+  const words = result.word_diff.flatMap(([kind, word]) => {
+    let gap = "";
+    for (const side of kind === "same" ? ["removed", "added"] : [kind]) {
+      const text = side === "removed" ? result.baseline.text : translation.text;
+      const start = text.indexOf(word, starts[side]);
+      gap = /\s$/.test(text.slice(0, start)) ? " " : "";
+      starts[side] = start + word.length;
+    }
+    return [gap, h("span", { class: kind === "same" ? null : kind }, word)];
+  });
   const change = result.baseline_log_prob_after - result.baseline.log_prob;
   return [title,
     h("p", { class: "difference", dir: "auto" }, words),
@@ -104,12 +111,6 @@ function effect(trace) {
         h("span", { data: { number: "after" } }, formatExact(result.baseline_log_prob_after)), ` (${change >= 0 ? "+" : ""}${formatNumber(change)})`,
       ),
       h("dt", {}, t("effect.new")), h("dd", {}, h("span", { data: { number: "new" } }, formatExact(translation.log_prob))))];
-}
-
-// Returns the text between two words: nothing in Chinese and Japanese, after an apostrophe, and before punctuation.
-function gap(trace, before, word) {
-  const isJoined = before === undefined || /^(zh|ja)/.test(trace.target.language) || /['’]$/.test(before) || /^[.,;:!?…)\]}»”]+$/.test(word);
-  return isJoined ? "" : " ";
 }
 
 function switches(state, model, stack, kind) {

@@ -3,14 +3,12 @@ import { RequestError, cachedResponse, fetchJson } from "../api.js";
 import { addTooltip, button, h, replaceContent, segmented, table } from "../dom.js";
 import { isServed } from "../embedded.js";
 import { errorText, showError, showStatus, whileBusy } from "../errors.js";
-import { formatNumber } from "../format.js";
+import { formatNumber, parseInteger } from "../format.js";
 import { localized, t } from "../i18n.js";
 import { current, set } from "../state.js";
 
 const runs = new Map(); // by experiment number: null while it runs, else the error of its last run
 const verdictClass = (outcome) => (outcome.status === "failed" ? "failed" : (outcome.verdict ?? "").replace(" ", "-"));
-const TOPICS = [[1, "scaling"], [13, "attention"], [25, "heads"], [30, "position"], [38, "normalization"], [45, "masks"], [50, "model"]];
-const topicOf = (number) => TOPICS.findLast(([first]) => number >= first)[1];
 const path = (number) => `api/v1/lab/${number}`;
 
 export function mount(root) {
@@ -21,12 +19,12 @@ export function mount(root) {
 
 async function update(parts, state) {
   try {
-    const { experiments, notes, can_run: canRun } = await whileBusy(parts.status, fetchJson("api/v1/lab"));
+    const { experiments, topics, notes, can_run: canRun } = await whileBusy(parts.status, fetchJson("api/v1/lab"));
     if (current() !== state) return;
     showStatus(parts.status, "", canRun ? "" : t("lab.local_only"));
-    const topic = TOPICS.some(([, name]) => name === state.topic) ? state.topic : "scaling";
-    replaceContent(parts.bar, segmented(t("lab.topics"), TOPICS.map(([, name]) => [name, t(`topic.${name}`)]), topic, (name) => set({ topic: name })));
-    replaceContent(parts.cards, experiments.filter(({ number }) => topicOf(number) === topic).map((each) => card(parts, each, notes, canRun)));
+    const topic = parseInteger(state.topic, 0, 0, topics.length - 1);
+    replaceContent(parts.bar, segmented(t("lab.topics"), topics.map((name, i) => [i, localized(name)]), topic, (i) => set({ topic: i })));
+    replaceContent(parts.cards, experiments.filter((each) => each.topic === topic).map((each) => card(parts, each, notes, canRun)));
   } catch (error) {
     showError(parts.status, error, () => update(parts, current()));
   }

@@ -5,7 +5,7 @@ import { errorText, localizedError, showError, showStatus, whileBusy } from "../
 import { fileUpload } from "../file_upload.js";
 import { formatExact, formatNumber, formatPercent, parseInteger } from "../format.js";
 import { languageName, t } from "../i18n.js";
-import { NO_PREFIXES, TRANSLATE_PATH, applyPrefixes, parsePrefixes, withPrefix, withoutPrefix } from "../prefixes.js";
+import { NO_PREFIXES, changePrefix, parsePrefixes } from "../prefixes.js";
 import { chooseSource, directModel, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "../service_info.js";
 import { address, current, set } from "../state.js";
 import { alignedWords, findOffsets, isSingleSentence, sliceCharacters } from "../tokens.js";
@@ -29,7 +29,7 @@ function beamSize(state, info) {
 function buildRequest(state, info) {
   const { source, target } = languagePair(state, info);
   const request = { text: state.text ?? "", source, target, n_best: beamSizeRange(info).min, alignment: true, token_scores: true };
-  if (state.prefix && !state.sentence) request.prefix = state.prefix;
+  if (state.prefix) request.prefixes = Object.fromEntries(parsePrefixes(state));
   if (state.beam_size) request.beam_size = Math.min(beamSize(state, info), info.search.max_beam_size);
   const glossary = parseGlossary(state.glossary);
   if (Object.keys(glossary).length) request.glossary = glossary;
@@ -52,21 +52,15 @@ export function mount(root) {
       drawControls(view, state);
       showUpload(view.info.settings);
       if (!(state.text ?? "").trim()) return clear(view);
-      const translation = await whileBusy(view.status, translate(state, view.info, signal));
+      const { translations } = await whileBusy(view.status, fetchJson("api/v1/translate", buildRequest(state, view.info), { signal }));
       if (signal.aborted) return;
       showStatus(view.status, "");
-      drawResult(view, state, translation, signal);
+      drawResult(view, state, translations[0], signal);
     } catch (error) {
       if (!signal.aborted) { clear(view); showError(view.status, error, () => update(current())); }
     }
   });
   return { update };
-}
-
-async function translate(state, info, signal) {
-  const request = buildRequest(state, info);
-  const { translations } = await fetchJson(TRANSLATE_PATH, request, { signal });
-  return applyPrefixes(translations[0], state, request, signal);
 }
 
 function createElements() {
@@ -176,8 +170,7 @@ function drawResult(view, state, translation, signal) {
     !translation.models.length ? h("span") : h(
       "span", { class: "note num" }, t("log_prob"), " ",
       h("span", { data: { number: "log_prob" } }, formatExact(candidate.log_prob)),
-      // With prefixes, the score is that of one sentence.
-      parsePrefixes(state).length ? null : [" · ", t("score"), " ", h("span", { data: { number: "score" } }, formatExact(candidate.score))],
+      " · ", t("score"), " ", h("span", { data: { number: "score" } }, formatExact(candidate.score)),
     ),
     h("span", { class: "row" },
       h("a", { class: "button", href: address({ ...sharedKeys(state), view: "attention" }) }, t("show_attention")),
@@ -203,12 +196,10 @@ function drawChips(view, state, translation, candidate) {
   const affected = (field, value) => sentencesWith(candidate, state.text, (each) => each[field].includes(value));
   for (const flag of candidate.flags) chips.push(warning(t(`flag.${flag}`), [t(`flag.${flag}.why`), ...affected("flags", flag)]));
   for (const term of candidate.unmet_constraints) chips.push(warning(t("unmet", { term }), affected("unmet_constraints", term)));
-  const prefixes = parsePrefixes(state).map(({ index, prefix }) => [prefix, () => set(withoutPrefix(state, index))]);
-  if (state.prefix && !state.sentence) prefixes.push([state.prefix, () => set({ prefix: null, word: null })]);
-  for (const [prefix, remove] of prefixes) {
+  for (const [index, prefix] of parsePrefixes(state)) {
     chips.push(h(
       "span", { class: "chip is", dir: "auto" }, t("prefix", { prefix }),
-      button("✕", remove, { class: "quiet tiny", "aria-label": t("prefix.remove") }),
+      button("✕", () => set(changePrefix(state, index, null)), { class: "quiet tiny", "aria-label": t("prefix.remove") }),
     ));
   }
   replaceContent(view.chips, chips);
@@ -292,16 +283,13 @@ function drawWordCard(view, candidate, word, signal) {
   loadAlternatives(view, candidate, word, alternatives, signal);
 }
 
-// Returns the sentence of a word: its index (−1 if it is the only one), source text, translation and start in the translation.
+// Returns the sentence of a word: its index, source text, translation and start in the translation.
 function findSentence(candidate, word, text) {
   const index = candidate.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
   // The service does not report sentence offsets for texts with placeholders.
-  if (index < 0) return isSingleSentence(text) ? { index, text: text.trim(), translation: candidate.text, start: 0 } : null;
-  const { source_start: sourceStart, source_end: sourceEnd, target_start: targetStart, target_end: targetEnd } = candidate.sentences[index];
-  return {
-    index: candidate.sentences.length > 1 ? index : -1, text: sliceCharacters(text, sourceStart, sourceEnd),
-    translation: sliceCharacters(candidate.text, targetStart, targetEnd), start: targetStart,
-  };
+  if (index < 0) return isSingleSentence(text) ? { index: 0, text: text.trim(), translation: candidate.text, start: 0 } : null;
+  const { source_start: sourceStart, source_end: sourceEnd, target_start: start, target_end: end } = candidate.sentences[index];
+  return { index, text: sliceCharacters(text, sourceStart, sourceEnd), translation: sliceCharacters(candidate.text, start, end), start };
 }
 
 async function loadAlternatives(view, candidate, word, parent, signal) {
@@ -327,7 +315,7 @@ async function loadAlternatives(view, candidate, word, parent, signal) {
 
 function alternativeButtons(trace, { word_index: wordIndex, alternatives }, offsets, sentenceIndex) {
   const before = sliceCharacters(trace.translation.text, 0, offsets.start);
-  const choose = (text) => set(sentenceIndex < 0 ? { ...NO_PREFIXES, prefix: before + text } : withPrefix(current(), sentenceIndex, before + text));
+  const choose = (text) => set(changePrefix(current(), sentenceIndex, before + text));
   const buttons = alternatives.map(({ id, text, probability }) => button(
     [h("span", { dir: "auto" }, text), " ", h("small", {}, formatPercent(probability))], () => choose(text),
     { class: "chip", "aria-label": t("word_alternatives.use", { word: text }), data: { key: `alternative:${id}` } },
