@@ -43,11 +43,15 @@ RCDATA_ELEMENTS = frozenset({"title", "textarea"})
 """Elements with text that cannot contain tags. Only their own closing tag ends them."""
 
 _SPACE = r"\t\n\f\r "
-_TAG_NAME = re.compile(rf"</?([A-Za-z][^{_SPACE}/>]*)")
-_SEPARATOR = re.compile(rf"[{_SPACE}/]*")
-_ATTRIBUTE_NAME = re.compile(rf"[^{_SPACE}/>][^{_SPACE}/>=]*")  # a leading = is part of the name
-_EQUALS = re.compile(rf"[{_SPACE}]*=[{_SPACE}]*")
-_UNQUOTED_VALUE = re.compile(rf"[^{_SPACE}>]*")
+_ATTRIBUTE = re.compile(
+    rf"([^{_SPACE}/>][^{_SPACE}/>=]*+)"  # a leading = is part of the name
+    rf"(?:[{_SPACE}]*+=[{_SPACE}]*+"
+    rf"""(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<unquoted>(?!["'])[^{_SPACE}>]*+))"""
+    rf"|(?![{_SPACE}]*+=))"
+)
+_QUOTES = {"double": '"', "single": "'", "unquoted": ""}
+_TAG_NAME = re.compile(rf"</?([A-Za-z][^{_SPACE}/>]*+)")
+_TAG_REST = re.compile(rf"(?:[{_SPACE}/]*+{_ATTRIBUTE.pattern})*+[{_SPACE}/]*+>")
 _COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
 _BOGUS_COMMENT = re.compile(r"<(?:!|\?|/(?![A-Za-z]))[^>]*>")
 _TEXT = re.compile(r"<?[^<]*+(?:<(?![A-Za-z!?/])[^<]*+)*+")  # a < that starts no tag is text
@@ -68,62 +72,29 @@ def tokenize_html(html: str) -> Iterator[HtmlToken]:
 
 def find_attribute_value_spans(tag: str) -> list[HtmlAttributeSpan]:
     """Return the attributes of a tag that have a value."""
-    attributes: list[HtmlAttributeSpan] = []
-    if "=" in tag:
-        _find_tag_end(tag, 0, attributes)
-    return attributes
+    name = _TAG_NAME.match(tag)
+    assert name
+    return [
+        HtmlAttributeSpan(match[1].lower(), *match.span(group), _QUOTES[group])
+        for match in _ATTRIBUTE.finditer(tag, name.end())
+        if (group := match.lastgroup) in _QUOTES
+    ]
 
 
 def _read_token(html: str, offset: int) -> HtmlToken:
-    if html[offset] != "<":
-        return _read_text(html, offset)
     if name := _TAG_NAME.match(html, offset):
-        end = _find_tag_end(html, offset, [])
-        if end is None:  # browsers ignore an unclosed tag and everything after it
+        rest = _TAG_REST.match(html, name.end())
+        if rest is None:  # browsers ignore an unclosed tag and everything after it
             return HtmlToken("other", html[offset:])
         kind: HtmlTokenKind = "end" if html[offset + 1] == "/" else "start"
-        return HtmlToken(kind, html[offset:end], name[1].lower())
-    if html.startswith("<!--", offset):
-        comment = _COMMENT.match(html, offset)
-        return HtmlToken("other", comment[0] if comment else html[offset:])
+        return HtmlToken(kind, name[0] + rest[0], name[1].lower())
     if html.startswith(("<!", "<?", "</"), offset) and len(html) > offset + 2:
-        comment = _BOGUS_COMMENT.match(html, offset)
+        pattern = _COMMENT if html.startswith("<!--", offset) else _BOGUS_COMMENT
+        comment = pattern.match(html, offset)
         return HtmlToken("other", comment[0] if comment else html[offset:])
-    return _read_text(html, offset)
-
-
-def _read_text(html: str, offset: int) -> HtmlToken:
-    match = _TEXT.match(html, offset)
-    assert match
-    return HtmlToken("text", match[0])
-
-
-def _find_tag_end(html: str, offset: int, attributes: list[HtmlAttributeSpan]) -> int | None:
-    """Return the offset after a tag, or None if it is not closed; append its attributes."""
-    name = _TAG_NAME.match(html, offset)
-    assert name
-    start, offset = offset, name.end()
-    while True:
-        offset = _skip(_SEPARATOR, html, offset)
-        if offset >= len(html):
-            return None
-        if html[offset] == ">":
-            return offset + 1
-        key = html[offset : (offset := _skip(_ATTRIBUTE_NAME, html, offset))]
-        if equals := _EQUALS.match(html, offset):
-            quote = html[equals.end() : equals.end() + 1]
-            quote = quote if quote in {'"', "'"} else ""
-            begin = equals.end() + len(quote)
-            end = html.find(quote, begin) if quote else _skip(_UNQUOTED_VALUE, html, begin)
-            if end < 0:
-                return None
-            attributes.append(HtmlAttributeSpan(key.lower(), begin - start, end - start, quote))
-            offset = end + len(quote)
-
-
-def _skip(pattern: re.Pattern[str], html: str, offset: int) -> int:
-    match = pattern.match(html, offset)
-    return match.end() if match else offset
+    text = _TEXT.match(html, offset)
+    assert text
+    return HtmlToken("text", text[0])
 
 
 def _read_raw_text(html: str, offset: int, name: str) -> HtmlToken | None:
