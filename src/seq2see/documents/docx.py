@@ -13,9 +13,10 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import groupby
+from typing import Any
 
 from lxml import etree
 
@@ -94,19 +95,18 @@ class RunFormat:
     """The format of a run. Two formats are equal if their keys are equal."""
 
     key: bytes
-    properties: etree._Element | None
+    properties: etree._Element | None = field(compare=False)
 
     @classmethod
     def from_run(cls, run: etree._Element) -> RunFormat:
-        """Return the format of a run, without its language and spelling marks."""
+        """Return the format of a run. Language and spelling marks are not part of the key."""
         properties = run.find(f"{W}rPr")
-        if properties is None:
-            return cls(b"", None)
-        visible = deepcopy(properties)
-        visible.tail = None
-        for child in [*visible.iterchildren(f"{W}lang"), *visible.iterchildren(f"{W}noProof")]:
-            visible.remove(child)
-        key = etree.tostring(visible, method="c14n") if len(visible) else b""
+        children = () if properties is None else properties
+        key = b"".join(
+            etree.tostring(child, method="c14n", exclusive=True, with_tail=False)
+            for child in children
+            if child.tag not in _INVISIBLE_FORMATS
+        )
         if len(key) > MAX_FORMAT_BYTES:
             raise InputError(
                 f"the format of a run must have at most {MAX_FORMAT_BYTES:,} bytes, "
@@ -114,66 +114,33 @@ class RunFormat:
             )
         return cls(key, properties)
 
-    def create_run(self) -> etree._Element:
-        """Return an empty run with this format."""
-        run = etree.Element(f"{W}r", nsmap={"w": W[1:-1]})
-        if self.properties is not None:
-            run.append(deepcopy(self.properties))
-        return run
-
 
 @dataclass(frozen=True, slots=True)
-class TextRun:
-    """Text with one format."""
+class RunContent:
+    """Text, an element in a run that is not text, or an element between runs."""
 
-    text: str
-    format: RunFormat
-
-    def append_to(self, parent: etree._Element) -> None:
-        """Append a new run with this text to an element."""
-        run = self.format.create_run()
-        text = etree.SubElement(run, f"{W}t", {_SPACE_ATTRIBUTE: "preserve"})
-        append_text(text, self.text.replace("\n", " ").replace("\t", " "))
-        parent.append(run)
-
-
-@dataclass(frozen=True, slots=True)
-class NonTextElement:
-    """An element in a run that is not text, or an element between runs."""
-
-    element: etree._Element
-    format: RunFormat | None = None
+    content: Any
+    """A string or an XML element."""
+    format: RunFormat | None
     """Format of the run, or None for an element between runs."""
 
-    def append_to(self, parent: etree._Element) -> None:
-        """Append the element to a parent, in a new run if it was in a run."""
-        if self.format is not None:
-            run = self.format.create_run()
-            run.append(self.element)
-            parent.append(run)
-        else:
-            parent.append(self.element)
-        self.element.tail = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunContainer:
-    """An element that contains runs, such as a hyperlink."""
-
-    element: etree._Element
-
     @property
-    def content_element(self) -> etree._Element:
-        """The element whose children are the runs; a content control has a separate one."""
-        content = self.element.find(f"{W}sdtContent")
-        return self.element if content is None else content
+    def tag(self) -> str:
+        """Name of the element, or an empty string for text."""
+        return "" if isinstance(self.content, str) else str(self.content.tag)
 
-
-@dataclass(frozen=True, slots=True)
-class TextUnitBreak:
-    """An element that ends a unit: a tab, a line break, or part of an unfinished field."""
-
-    run_element: NonTextElement
+    def append_to(self, parent: etree._Element) -> None:
+        """Append the content to an element, in a new run if it was in a run."""
+        if self.format is not None:
+            parent = etree.SubElement(parent, f"{W}r", nsmap={"w": W[1:-1]})
+            if self.format.properties is not None:
+                parent.append(deepcopy(self.format.properties))
+        if isinstance(self.content, str):
+            text = etree.SubElement(parent, f"{W}t", {_SPACE_ATTRIBUTE: "preserve"})
+            append_text(text, self.content.replace("\n", " ").replace("\t", " "))
+        else:
+            parent.append(self.content)
+            self.content.tail = None
 
 
 def _qualified_names(names: str) -> frozenset[str]:
@@ -181,7 +148,9 @@ def _qualified_names(names: str) -> frozenset[str]:
 
 
 _CONTAINERS = _qualified_names("hyperlink ins moveTo smartTag customXml bdo dir sdt")
+"""Elements that contain runs."""
 _PROPERTIES = _qualified_names("pPr rPr sdtPr sdtEndPr smartTagPr customXmlPr")
+_INVISIBLE_FORMATS = _qualified_names("lang noProof")
 _SOURCE_TEXT_MARKS = _qualified_names("proofErr lastRenderedPageBreak softHyphen")
 """Elements that apply only to the source text and are removed."""
 _BREAKS = _qualified_names("tab br cr ptab")
@@ -189,7 +158,8 @@ _RANGE_STARTS = _qualified_names("bookmarkStart commentRangeStart permStart move
 _RANGE_ENDS = _qualified_names("bookmarkEnd commentRangeEnd permEnd moveToRangeEnd")
 _FIELD_ELEMENTS = _qualified_names("fldChar instrText delInstrText")
 
-_ParagraphItem = TextRun | TextUnitBreak | OpeningTag | ClosingTag | StandaloneTag
+_ParagraphItem = RunContent | OpeningTag | ClosingTag | StandaloneTag
+"""Text, a tag, or an element that ends a unit: a tab, a line break, or part of a broken field."""
 
 
 class DocxParagraph:
@@ -197,20 +167,18 @@ class DocxParagraph:
 
     def __init__(self, element: etree._Element, location: str) -> None:
         self._element = element
-        self._parts: list[tuple[list[MarkupNode], RunFormat]] = []
-        """Nodes and base format of each part between two breaks."""
-        self._breaks: list[TextUnitBreak] = []
+        self._parts: list[tuple[list[MarkupNode], RunFormat, RunContent | None]] = []
+        """Nodes and base format of each part between two breaks, and the break after it."""
         items: list[_ParagraphItem] = []
         for item in _read_items(element, is_outermost=True):
-            if isinstance(item, TextUnitBreak):
-                self._parts.append(_tag_formats(items))
-                self._breaks.append(item)
+            if isinstance(item, RunContent) and item.tag:
+                self._parts.append((*_tag_formats(items), item))
                 items = []
             else:
                 items.append(item)
-        self._parts.append(_tag_formats(items))
+        self._parts.append((*_tag_formats(items), None))
         self.units = [
-            TextUnit.from_nodes(nodes, location) for nodes, _ in self._parts if _has_letters(nodes)
+            TextUnit.from_nodes(nodes, location) for nodes, *_ in self._parts if _has_letters(nodes)
         ]
         """Units to translate."""
 
@@ -220,11 +188,11 @@ class DocxParagraph:
             return
         _remove_content(self._element)
         new_nodes = iter(translated)
-        for index, (nodes, base_format) in enumerate(self._parts):
+        for nodes, base_format, end in self._parts:
             content = next(new_nodes) if _has_letters(nodes) else nodes
             _append_nodes(self._element, content, base_format)
-            if index < len(self._breaks):
-                self._breaks[index].run_element.append_to(self._element)
+            if end:
+                end.append_to(self._element)
 
 
 def _has_letters(nodes: Iterable[MarkupNode]) -> bool:
@@ -240,62 +208,66 @@ def _remove_content(element: etree._Element) -> None:
 
 def _read_items(parent: etree._Element, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
     """Yield the items of a paragraph or of a container of runs."""
-    elements = [element for child in parent for element in _read_run(child)]
-    field_ends = _find_field_ends(elements)
+    contents = [content for child in parent for content in _read_run(child)]
+    field_ends = _find_field_ends(contents)
     index = 0
-    while index < len(elements):
-        element = elements[index]
-        end = index + 1
-        if isinstance(element, TextRun):
-            yield element
-        elif element.element.tag in _FIELD_ELEMENTS:
-            end = field_ends.get(index, end)
-            yield from _read_field(elements[index:end], is_outermost=is_outermost)
+    while index < len(contents):
+        end = field_ends.get(index, index + 1)
+        if end > index + 1:
+            yield from _read_field(contents[index:end])
         else:
-            yield from _read_element(element, is_outermost=is_outermost)
+            yield from _read_content(contents[index], is_outermost=is_outermost)
         index = end
 
 
-def _read_run(child: etree._Element) -> Iterator[TextRun | NonTextElement]:
-    """Yield the elements of a run, or the element itself if it is not a run."""
+def _read_run(child: etree._Element) -> Iterator[RunContent]:
+    """Yield the contents of a run, or the element itself if it is not a run."""
     if child.tag in _PROPERTIES | _SOURCE_TEXT_MARKS:
         return
     if child.tag != f"{W}r":
-        yield NonTextElement(child)
+        yield RunContent(child, None)
         return
     run_format = RunFormat.from_run(child)
     for element in child:
         if element.tag == f"{W}t":
-            yield TextRun(element.text or "", run_format)
+            yield RunContent(element.text or "", run_format)
         elif element.tag == f"{W}noBreakHyphen":
-            yield TextRun("\u2011", run_format)
+            yield RunContent("\u2011", run_format)
         elif element.tag not in _PROPERTIES | _SOURCE_TEXT_MARKS:
-            yield NonTextElement(element, run_format)
+            yield RunContent(element, run_format)
 
 
-def _read_element(run_element: NonTextElement, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
-    tag, identifier = run_element.element.tag, run_element.element.get(f"{W}id")
+def _read_content(item: RunContent, *, is_outermost: bool) -> Iterator[_ParagraphItem]:
+    if isinstance(item.content, str):
+        yield item
+        return
+    tag, identifier = item.tag, item.content.get(f"{W}id")
     if tag in _CONTAINERS:
-        container = RunContainer(run_element.element)
-        yield OpeningTag(container, container)
-        yield from _read_items(container.content_element, is_outermost=False)
-        yield ClosingTag(container, container)
-    elif tag in _BREAKS and is_outermost:
-        yield TextUnitBreak(run_element)
+        yield OpeningTag(item.content, item.content)
+        yield from _read_items(_get_content_element(item.content), is_outermost=False)
+        yield ClosingTag(item.content, item.content)
+    elif tag in _BREAKS | _FIELD_ELEMENTS and is_outermost:
+        yield item
     elif tag in _RANGE_STARTS:
-        yield OpeningTag((tag.removesuffix("Start"), identifier), [run_element])
+        yield OpeningTag((tag.removesuffix("Start"), identifier), [item])
     elif tag in _RANGE_ENDS:
-        yield ClosingTag((tag.removesuffix("End"), identifier), [run_element])
+        yield ClosingTag((tag.removesuffix("End"), identifier), [item])
     else:
-        yield StandaloneTag([run_element])
+        yield StandaloneTag([item])
 
 
-def _find_field_ends(elements: Sequence[TextRun | NonTextElement]) -> dict[int, int]:
+def _get_content_element(container: etree._Element) -> etree._Element:
+    """Return the element whose children are the runs; a content control has a separate one."""
+    content = container.find(f"{W}sdtContent")
+    return container if content is None else content
+
+
+def _find_field_ends(contents: Sequence[RunContent]) -> dict[int, int]:
     """Return for the start of each field the index after its end, if it ends in this list."""
     ends: dict[int, int] = {}
     open_fields: list[int] = []
-    for index, element in enumerate(elements):
-        field_type = _get_field_type(element)
+    for index, content in enumerate(contents):
+        field_type = _get_field_type(content)
         if field_type == "begin":
             open_fields.append(index)
         elif field_type == "end" and open_fields:
@@ -303,77 +275,50 @@ def _find_field_ends(elements: Sequence[TextRun | NonTextElement]) -> dict[int, 
     return ends
 
 
-def _get_field_type(element: TextRun | NonTextElement) -> str:
+def _get_field_type(item: RunContent) -> Any:
     """Return the type of a field character: begin, separate or end; of others an empty string."""
-    if isinstance(element, TextRun) or element.element.tag != f"{W}fldChar":
-        return ""
-    return element.element.get(f"{W}fldCharType", "")
+    return item.content.get(f"{W}fldCharType", "") if item.tag == f"{W}fldChar" else ""
 
 
-def _read_field(
-    elements: Sequence[TextRun | NonTextElement], *, is_outermost: bool
-) -> Iterator[_ParagraphItem]:
+def _read_field(contents: Sequence[RunContent]) -> Iterator[_ParagraphItem]:
     """Yield a field. The text of a hyperlink is translated, the results of other fields are not."""
-    if len(elements) == 1:
-        (element,) = elements
-        assert isinstance(element, NonTextElement)
-        yield TextUnitBreak(element) if is_outermost else StandaloneTag([element])
-        return
-    field_types = [_get_field_type(element) for element in elements]
-    code = "".join(
-        one.element.text or ""
-        for one in elements
-        if isinstance(one, NonTextElement) and one.element.tag == f"{W}instrText"
-    )
+    field_types = [_get_field_type(one) for one in contents]
+    code = "".join(one.content.text or "" for one in contents if one.tag == f"{W}instrText")
     is_simple = field_types.count("begin") == field_types.count("separate") == 1
     if not code.strip().upper().startswith("HYPERLINK") or not is_simple:
-        yield StandaloneTag(list(elements))
+        yield StandaloneTag(list(contents))
         return
     text_start = field_types.index("separate") + 1
     key = object()
-    yield OpeningTag(key, list(elements[:text_start]))
-    for element in elements[text_start:-1]:
-        if isinstance(element, TextRun):
-            yield element
-        else:
-            yield StandaloneTag([element])
-    yield ClosingTag(key, [elements[-1]])
+    yield OpeningTag(key, list(contents[:text_start]))
+    for one in contents[text_start:-1]:
+        yield StandaloneTag([one]) if one.tag else one
+    yield ClosingTag(key, [contents[-1]])
 
 
-def _tag_formats(items: Sequence[_ParagraphItem]) -> tuple[list[MarkupNode], RunFormat]:
-    """Return the nodes, with tags around text that is not in the base format, and that format."""
-    num_characters = Counter[bytes]()
-    formats: dict[bytes, RunFormat] = {}
+def _tag_formats(items: Iterable[_ParagraphItem]) -> tuple[list[MarkupNode], RunFormat]:
+    """Return the nodes, with tags around text that is not in the base format, and that format.
+
+    Adjacent runs of the same format are joined, because Word splits runs anywhere.
+    """
+    num_characters = Counter[RunFormat]()
     for item in items:
-        if isinstance(item, TextRun):
-            num_characters[item.format.key] += len(item.text)
-            formats.setdefault(item.format.key, item.format)
+        if isinstance(item, RunContent) and item.format:
+            num_characters[item.format] += len(item.content)
     most_common = num_characters.most_common(1)
-    base_format = formats[most_common[0][0]] if most_common else RunFormat(b"", None)
+    base_format = most_common[0][0] if most_common else RunFormat(b"", None)
     nodes: list[MarkupNode] = []
-    for item in _join_runs(items):
-        if not isinstance(item, TextRun):
-            assert not isinstance(item, TextUnitBreak)
-            nodes.append(item)
-        elif item.format.key == base_format.key:
-            nodes.append(item.text)
+    for run_format, group in groupby(items, key=lambda item: getattr(item, "format", None)):
+        if run_format is None:
+            nodes += [item for item in group if not isinstance(item, RunContent)]
+            continue
+        text = "".join(item.content for item in group if isinstance(item, RunContent))
+        if run_format == base_format:
+            nodes.append(text)
         else:
             key = object()
-            nodes += [OpeningTag(key, item.format), item.text, ClosingTag(key, item.format)]
+            nodes += [OpeningTag(key, run_format), text, ClosingTag(key, run_format)]
     return nodes, base_format
-
-
-def _join_runs(items: Iterable[_ParagraphItem]) -> Iterator[_ParagraphItem]:
-    """Join adjacent runs of the same format, because Word splits runs anywhere."""
-    for _, group in groupby(
-        items, key=lambda item: item.format.key if isinstance(item, TextRun) else None
-    ):
-        first, *others = group
-        if isinstance(first, TextRun):
-            texts = [first.text, *(item.text for item in others if isinstance(item, TextRun))]
-            yield TextRun("".join(texts), first.format)
-        else:
-            yield from (first, *others)
 
 
 def _append_nodes(
@@ -383,28 +328,19 @@ def _append_nodes(
     parents, formats = [paragraph], [base_format]
     for node in nodes:
         if isinstance(node, str):
-            TextRun(node, formats[-1]).append_to(parents[-1])
+            RunContent(node, formats[-1]).append_to(parents[-1])
         elif isinstance(node.payload, list):
-            for element in node.payload:
-                element.append_to(parents[-1])
-        elif isinstance(node, OpeningTag):
-            _open_tag(node.payload, parents, formats)
+            for content in node.payload:
+                content.append_to(parents[-1])
+        elif isinstance(node, ClosingTag):
+            (formats if isinstance(node.payload, RunFormat) else parents).pop()
+        elif isinstance(node.payload, RunFormat):
+            formats.append(node.payload)
         else:
-            (parents if isinstance(node.payload, RunContainer) else formats).pop()
-
-
-def _open_tag(
-    payload: RunContainer | RunFormat, parents: list[etree._Element], formats: list[RunFormat]
-) -> None:
-    """Start a format, or append an empty container."""
-    if isinstance(payload, RunFormat):
-        formats.append(payload)
-        return
-    content = payload.content_element
-    _remove_content(content)
-    parents[-1].append(payload.element)
-    payload.element.tail = None
-    parents.append(content)
+            content_element = _get_content_element(node.payload)
+            _remove_content(content_element)
+            RunContent(node.payload, None).append_to(parents[-1])
+            parents.append(content_element)
 
 
 @dataclass(frozen=True, slots=True)
