@@ -35,6 +35,8 @@ from seq2see.documents.word_alignment import (
 _UNALIGNED_SCORE = -0.1
 """Coverage score of a token without alignment: small enough to be included between aligned tokens,
 but negative, so that a range never ends with one."""
+_MAX_TOKEN_DISTANCE = 64
+"""Maximum distance of a token from the expected position of a pair without aligned tokens."""
 
 
 def compute_target_tag_positions(
@@ -171,50 +173,6 @@ def _strip_spaces(text: str, index_range: IndexRange) -> IndexRange:
     return IndexRange(start, start + len(part.strip()))
 
 
-class TokenRangeAllocator:
-    """The tokens of a pair of tags, and which of them are allocated to its inner pairs."""
-
-    def __init__(self, token_range: IndexRange) -> None:
-        self.token_range = token_range
-        self._allocated: list[IndexRange] = []
-        """Sorted; adjacent ranges are joined, so that the next free token is found at once."""
-
-    @property
-    def is_unused(self) -> bool:
-        """Return whether no token is allocated yet."""
-        return not self._allocated
-
-    def allocate(self, token_range: IndexRange) -> None:
-        """Allocate a range of free tokens."""
-        start, end = token_range
-        if start == end:
-            return
-        first = last = bisect_left(self._allocated, token_range)
-        if first and self._allocated[first - 1].end == start:
-            first -= 1
-            start = self._allocated[first].start
-        if last < len(self._allocated) and self._allocated[last].start == end:
-            end = self._allocated[last].end
-            last += 1
-        self._allocated[first:last] = [IndexRange(start, end)]
-
-    def find_nearest_free(self, token_index: int) -> int | None:
-        """Return the free token nearest to another token, or None if all are allocated.
-
-        Of two tokens at the same distance the first is returned.
-        """
-        start, end = self.token_range
-        if start == end:
-            return None
-        clamped = min(max(token_index, start), end - 1)
-        index = bisect_right(self._allocated, clamped, key=lambda taken: taken.start) - 1
-        if index < 0 or clamped >= self._allocated[index].end:
-            return clamped
-        candidates = (self._allocated[index].start - 1, self._allocated[index].end)
-        free = (token for token in candidates if start <= token < end)
-        return min(free, key=lambda token: abs(token - token_index), default=None)
-
-
 class _TagTransfer:
     """Computes the positions of all tags, from the outermost pairs inwards."""
 
@@ -235,7 +193,7 @@ class _TagTransfer:
         self._aligned = AlignedTokenTable(self._tokens, all_links)
         self._owners = [ROOT] * len(self._tokens)
         """Index of the innermost pair of tags that contains each token."""
-        self._allocations = {ROOT: TokenRangeAllocator(IndexRange(0, len(self._tokens)))}
+        self._token_ranges = {ROOT: IndexRange(0, len(self._tokens))}
         """The tokens of each pair of tags."""
         self._positions: list[TargetTagPosition] = [TargetTagPosition(0, 0, ROOT)] * len(unit.tags)
         self._used_spaces = set[int]()
@@ -255,7 +213,8 @@ class _TagTransfer:
             tag = self._tags[index]
             if tag.is_pair and self._source.has_text(tag.start, tag.end):
                 tokens = self._choose_tokens(tag)
-                self._assign(index, tokens)
+                self._token_ranges[index] = tokens
+                self._owners[slice(*tokens)] = [index] * (tokens.end - tokens.start)
                 characters = self._to_characters(tag, tokens, bounds)
                 self._positions[index] = TargetTagPosition(*characters, parent)
                 self._place_children(index, characters)
@@ -264,31 +223,27 @@ class _TagTransfer:
         for index in empty:
             self._place_empty(index, bounds)
 
-    def _assign(self, index: int, tokens: IndexRange) -> None:
-        """Assign tokens of the parent pair to a pair of tags."""
-        self._allocations[self._tags[index].parent].allocate(tokens)
-        self._allocations[index] = TokenRangeAllocator(tokens)
-        self._owners[tokens.start : tokens.end] = [index] * (tokens.end - tokens.start)
-
     def _choose_tokens(self, tag: InlineTag) -> IndexRange:
         """Return the tokens that a pair of tags is placed around."""
-        allocation = self._allocations[tag.parent]
-        if self._source.contains_all_text(tag) and allocation.is_unused:
-            return allocation.token_range
+        start, end = bounds = self._token_ranges[tag.parent]
+        if self._source.contains_all_text(tag):
+            return bounds
         scores = self._aligned.score_coverage(tag)
-        best = _find_best_range(scores, self._owners, tag.parent, allocation.token_range)
+        best = _find_best_range(scores, self._owners, tag.parent, bounds)
         if best.start < best.end:
             return self._strip_punctuation(tag, best)
-        start, end = allocation.token_range
         free = [t for t in scores if start <= t < end and self._owners[t] == tag.parent]
         if free:
             chosen = max(free, key=lambda token: (scores[token], -token))
         else:  # no free token is aligned to text inside the tags: use the expected position
-            expected = self._find_boundary(tag.start, allocation.token_range)
-            nearest = allocation.find_nearest_free(expected)
-            if nearest is None:
+            expected = self._find_boundary(tag.start, bounds)
+            near = range(
+                max(start, expected - _MAX_TOKEN_DISTANCE), min(end, expected + _MAX_TOKEN_DISTANCE)
+            )
+            free = [token for token in near if self._owners[token] == tag.parent]
+            if not free:
                 return IndexRange(end, end)
-            chosen = nearest
+            chosen = min(free, key=lambda token: abs(token - expected))
         return IndexRange(chosen, chosen + 1)
 
     def _strip_punctuation(self, tag: InlineTag, tokens: IndexRange) -> IndexRange:
@@ -334,12 +289,12 @@ class _TagTransfer:
         offset = self._find_empty_offset(tag, bounds)
         self._positions[index] = TargetTagPosition(offset, offset, tag.parent)
         if tag.is_pair:
-            end = self._allocations[tag.parent].token_range.end
-            self._allocations[index] = TokenRangeAllocator(IndexRange(end, end))
+            end = self._token_ranges[tag.parent].end
+            self._token_ranges[index] = IndexRange(end, end)
             self._place_children(index, IndexRange(offset, offset))
 
     def _find_empty_offset(self, tag: InlineTag, bounds: IndexRange) -> int:
-        tokens, around = self._allocations[tag.parent].token_range, self._source.parent_range(tag)
+        tokens, around = self._token_ranges[tag.parent], self._source.parent_range(tag)
         if not self._source.has_text(around.start, tag.start):
             before = tag.start - around.start
             return min(bounds.start + before, self._token_edge(tokens.start, bounds))
@@ -375,7 +330,7 @@ class _TagTransfer:
         sibling = self._find_child(token, parent)
         if sibling == ROOT or sibling != self._find_child(token - 1, parent):
             return token
-        start, end = self._allocations[sibling].token_range
+        start, end = self._token_ranges[sibling]
         return start if token - start <= end - token else end
 
     def _find_child(self, token: int, parent: int) -> int:

@@ -20,9 +20,10 @@ from seq2see.documents import (
     translate_parsed_document,
     translate_text,
 )
-from seq2see.documents.markup import IndexRange
-from seq2see.documents.markup_transfer import TokenRangeAllocator
+from seq2see.documents.markup import ClosingTag, IndexRange, InlineTag, OpeningTag, TextUnit
+from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.placeholders import find_placeholders
+from seq2see.documents.word_alignment import WeightedRangeLink
 from seq2see.errors import InputError
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation
@@ -232,14 +233,14 @@ def test_very_long_numbers_are_accepted() -> None:
     assert b"nplurals=9" in translate("po", header.encode())
 
 
-def test_token_allocation_finds_nearest_free_token() -> None:
-    allocation = TokenRangeAllocator(IndexRange(2, 8))
-    assert allocation.is_unused
-    assert [allocation.find_nearest_free(token) for token in (0, 4, 8)] == [2, 4, 7]
-    for tokens in (IndexRange(3, 4), IndexRange(5, 6), IndexRange(4, 5)):
-        allocation.allocate(tokens)
-    assert [allocation.find_nearest_free(token) for token in (3, 4, 5)] == [2, 2, 6]
-    for tokens in (IndexRange(6, 8), IndexRange(2, 3)):
-        allocation.allocate(tokens)
-    assert allocation.find_nearest_free(4) is None
-    assert TokenRangeAllocator(IndexRange(3, 3)).find_nearest_free(3) is None
+def test_pair_without_aligned_tokens_takes_nearest_free_token() -> None:
+    starts = (0, 2, 4)
+    tags = tuple(InlineTag(n, n + 1, -1, OpeningTag(n), ClosingTag(n)) for n in starts)
+    unit, links = TextUnit("a b c", tags), [WeightedRangeLink(IndexRange(0, 1), IndexRange(0, 1))]
+    for target, expected in (
+        ("A B C", [(0, 1), (2, 3), (4, 5)]),
+        ("A B", [(0, 1), (2, 3), (3, 3)]),
+        ("A", [(0, 1), (1, 1), (1, 1)]),
+    ):
+        positions = compute_target_tag_positions(unit, target, links)
+        assert [position[:2] for position in positions] == expected
