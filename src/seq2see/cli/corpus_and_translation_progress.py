@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -16,6 +14,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -47,11 +46,8 @@ def format_duration(seconds: float) -> str:
 @contextmanager
 def show_corpus_progress() -> Iterator[StageCallback]:
     """Show the current stage and the number of lines while a corpus is read, on a terminal."""
-    console = Console(stderr=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with _build_bar(*columns) as bar:
         task = bar.add_task("reading")
         yield lambda stage, lines: bar.update(task, description=f"{stage}, {lines:,} lines")
 
@@ -59,17 +55,20 @@ def show_corpus_progress() -> Iterator[StageCallback]:
 @contextmanager
 def show_sentence_progress() -> Iterator[ProgressCallback]:
     """Show the number of translated sentences, on a terminal."""
-    console = Console(stderr=True)
-    columns = TextColumn("translating"), BarColumn(), MofNCompleteColumn()
-    with Progress(
+    with _build_bar(TextColumn("translating"), BarColumn(), MofNCompleteColumn()) as bar:
+        task = bar.add_task("", visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def _build_bar(*columns: ProgressColumn, is_shown: bool = True) -> Progress:
+    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    return Progress(
         *columns,
         console=console,
         transient=True,
-        disable=not console.is_terminal,
-        redirect_stdout=False,
-    ) as bar:
-        task = bar.add_task("", visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+        disable=not (is_shown and console.is_terminal),
+        redirect_stdout=False,  # otherwise translations would go to standard error
+    )
 
 
 class _SpeedColumn(ProgressColumn):
@@ -79,58 +78,46 @@ class _SpeedColumn(ProgressColumn):
         return Text(f"{task.speed:,.0f} per second" if task.speed else "")
 
 
-class TranslationProgressDisplay:
-    """Progress of a translation line by line, on standard error.
+@contextmanager
+def show_translation_progress(
+    num_done: int, num_lines: int | None, show_bar: bool
+) -> Iterator[TranslationProgress]:
+    """Show the progress of a translation line by line, on standard error.
 
     Shows a progress bar if requested, a message for each failed line, and at the end the number of
     flagged translations.
     """
-
-    def __init__(self, num_done: int, num_lines: int | None, show_bar: bool) -> None:
-        self.num_failed = 0
-        self._flag_counts: Counter[str] = Counter()
-        self._first_lines: dict[str, int] = {}
-        console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-        self._bar = Progress(
-            BarColumn() if num_lines else SpinnerColumn(),
-            TextColumn("{task.completed:,.0f} lines"),
-            _SpeedColumn(),
-            *((TimeRemainingColumn(),) if num_lines else ()),
-            console=console,
-            transient=True,
-            disable=not show_bar,
-            redirect_stdout=False,  # otherwise translations would go to standard error
+    total = (BarColumn(), TimeRemainingColumn()) if num_lines else (SpinnerColumn(),)
+    columns = total[0], TextColumn("{task.completed:,.0f} lines"), _SpeedColumn(), *total[1:]
+    with _build_bar(*columns, is_shown=show_bar) as bar:
+        progress = TranslationProgress(bar, bar.add_task("", total=num_lines, completed=num_done))
+        yield progress
+    for flag, lines in progress.flagged_lines.items():
+        progress.print(
+            f"translations {FLAG_DESCRIPTIONS[flag]}: {len(lines):,}, first in line {lines[0]:,}"
         )
-        self._task = self._bar.add_task("", total=num_lines, completed=num_done)
+
+
+class TranslationProgress:
+    """Counts the lines of a translation, and prints the messages on them."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self.has_failed_lines = False
+        self.flagged_lines: dict[str, list[int]] = {}
+        """Line numbers by flag."""
+        self._bar, self._task = bar, task
 
     def add_line(self, number: int, translation: Translation) -> None:
         """Count a line; print its error and its unmet constraints."""
         self._bar.advance(self._task)
         if translation.error is not None:
-            self.num_failed += 1
-            self._print(f"line {number:,} has no translation: {translation.error}")
+            self.has_failed_lines = True
+            self.print(f"line {number:,} has no translation: {translation.error}")
         for term in translation.unmet_constraints:
-            self._print(f"line {number:,} does not satisfy the constraint {term!r}")
-        for flag in translation.flags:
-            if flag in FLAG_DESCRIPTIONS:
-                self._flag_counts[flag] += 1
-                self._first_lines.setdefault(flag, number)
+            self.print(f"line {number:,} does not satisfy the constraint {term!r}")
+        for flag in filter(FLAG_DESCRIPTIONS.__contains__, translation.flags):
+            self.flagged_lines.setdefault(flag, []).append(number)
 
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-        if error_type is None:
-            for flag, count in self._flag_counts.items():
-                first = f"{count:,}, first in line {self._first_lines[flag]:,}"
-                self._print(f"translations {FLAG_DESCRIPTIONS[flag]}: {first}")
-
-    def _print(self, message: str) -> None:
+    def print(self, message: str) -> None:
+        """Print a message above the progress bar."""
         self._bar.console.print(f"seq2see: {message}")

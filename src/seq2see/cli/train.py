@@ -82,7 +82,7 @@ def train_from_recipe(
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.training.launch import WorkerArguments, train_run
 
-    arguments = WorkerArguments(run_config, base_directory, run_directory, _create_display)
+    arguments = WorkerArguments(run_config, base_directory, run_directory, TrainingProgressDisplay)
     outcome = train_run(
         arguments, resume, lambda note: typer.echo(note, err=True), show_corpus_progress
     )
@@ -93,13 +93,6 @@ def train_from_recipe(
         )
     if is_main_process():
         typer.echo(f"The model is in {run_directory}.", err=True)
-
-
-def _create_display(
-    run_config: RunConfig, plan: RunPlan, progress: TrainingProgress
-) -> TrainingProgressDisplay:
-    """Create the progress display; called in the main worker process."""
-    return TrainingProgressDisplay(run_config, plan, progress)
 
 
 class TrainingProgressDisplay:
@@ -142,11 +135,13 @@ class TrainingProgressDisplay:
             self._last_line_seconds = record["seconds"]
             self._console.print(_format_validation(record))
             if self._console.is_terminal:
-                for example in record["examples"]:
-                    self._console.print(_format_example(*example), markup=False)
+                for source, reference, translation in record["examples"]:
+                    expected = "" if translation == reference else f"\n    = {reference}"
+                    example = f"  {source}\n    → {translation}{expected}"
+                    self._console.print(example, markup=False)
         elif record["kind"] == "result":
             self._bar.stop()
-            self._console.print(_format_result(record))
+            self._console.print(f"{record['data']}:{_format_scores(record).removeprefix(' ')}")
 
     def close(self) -> None:
         """Remove the progress bar and restore the cursor."""
@@ -173,7 +168,7 @@ def _format_start(
     time = "" if seconds is None else f", about {format_duration(seconds)} with all validations"
     yield f"Training {start}to update {plan.num_updates:,}{time}; {_format_workers(plan)}."
     if initial := plan.initial_processes:
-        processes = "1 process" if initial == 1 else f"{initial} processes"
+        processes = f"{initial} process{'es' * (initial > 1)}"
         yield f"The run was started with {processes}: the batches are the same, dropout differs."
     if warmup >= plan.num_updates:
         yield (
@@ -189,7 +184,7 @@ def _format_start(
 
 
 def _format_workers(plan: RunPlan) -> str:
-    threads = "1 thread" if plan.threads == 1 else f"{plan.threads} threads"
+    threads = f"{plan.threads} thread{'s' * (plan.threads > 1)}"
     if plan.processes == 1:
         return f"1 process with {threads}"
     return f"{plan.processes} processes with {threads} each"
@@ -208,15 +203,6 @@ def _format_validation(record: Mapping[str, Any]) -> str:
         f"update {record['update']:,}, epoch {record['epoch'] + 1}: nll {record['nll']:.3f}"
         f"{_format_scores(record)}{mark}"
     )
-
-
-def _format_example(source: str, reference: str, translation: str) -> str:
-    expected = "" if translation == reference else f"\n    = {reference}"
-    return f"  {source}\n    → {translation}{expected}"
-
-
-def _format_result(record: Mapping[str, Any]) -> str:
-    return f"{record['data']}:{_format_scores(record).removeprefix(' ')}"
 
 
 def _format_scores(record: Mapping[str, Any]) -> str:

@@ -206,7 +206,7 @@ def translate_lines(
 
     The output has as many lines as the input. Lines that the target already has are skipped.
     """
-    from seq2see.cli.corpus_and_translation_progress import TranslationProgressDisplay
+    from seq2see.cli.corpus_and_translation_progress import show_translation_progress
     from seq2see.cli.resumable_output import ResumableOutput
     from seq2see.data.readers import TolerantLineReader, count_lines
 
@@ -217,9 +217,8 @@ def translate_lines(
     resumable = target if isinstance(target, ResumableOutput) else None
     num_done = resumable.num_finished_lines if resumable else 0
     lines = TolerantLineReader(file, skip=num_done)
-    has_failed_lines = resumable is not None and resumable.has_failed_lines
     with (
-        TranslationProgressDisplay(num_done, num_lines, show_bar) as progress,
+        show_translation_progress(num_done, num_lines, show_bar) as progress,
         _open_target(target, is_interactive) as output,
     ):
         # A user who types a line gets its translation before the next line.
@@ -232,7 +231,7 @@ def translate_lines(
             progress.add_line(number, translation)
             if translation.error is not None and resumable:
                 resumable.mark_failure()
-    return progress.num_failed == 0 and not has_failed_lines
+    return not (progress.has_failed_lines or (resumable and resumable.has_failed_lines))
 
 
 @contextmanager
