@@ -186,7 +186,11 @@ def trace_translation(
         baselines = [each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)]
         prefix = build_forced_prefix(explained, baselines[0], interventions)
     recorder = trace_builder.TraceRecorder(
-        options.detailed_layers(model), options.top_k, check_cancelled
+        explained.display_target_token,
+        search.length_penalty,
+        options.detailed_layers(model),
+        options.top_k,
+        check_cancelled,
     )
     best = patched.search(ids, search, prefix=prefix, forced_tokens=forced, recorder=recorder)
     trace = _build_trace(explained, patched, recorder, best, sentence, search, interventions)
@@ -206,12 +210,9 @@ def _build_trace(
 ) -> Trace:
     """Return the trace of a recorded search with the patched model, without attributions."""
     display = explained.display_target_token
-    nodes = trace_builder.build_beam_nodes(recorder, search.length_penalty, display)
-    path = trace_builder.find_beam_path(nodes, best)
-    rows = [each.row for each in path]
+    path = recorder.find_path(best)
     start = build_start_token(explained)
     modules = [module for _, module in named_attention_modules(explained.model)]
-    lenses = trace_builder.compute_logit_lenses(patched.model, recorder, path, display)
     return Trace(
         model=_describe_model(explained),
         search=search,
@@ -221,13 +222,11 @@ def _build_trace(
         target=build_target_sentence(explained, best),
         start_token=start,
         translation=build_scored_translation(explained, best),
-        steps=tuple(trace_builder.build_decoding_steps(recorder, path, start.piece, display)),
-        beam=BeamTree(
-            nodes=tuple(each.node for each in nodes), best_path=tuple(each.node.id for each in path)
-        ),
-        attention=tuple(trace_builder.build_attention_maps(recorder, rows, modules, interventions)),
-        layer_outputs=tuple(trace_builder.build_layer_outputs(recorder, rows)),
-        logit_lens=tuple(lenses),
+        steps=tuple(trace_builder.build_decoding_steps(path, start.piece, display)),
+        beam=BeamTree(nodes=tuple(recorder.nodes), best_path=tuple(each.node.id for each in path)),
+        attention=tuple(trace_builder.build_attention_maps(recorder, path, modules, interventions)),
+        layer_outputs=tuple(trace_builder.build_layer_outputs(recorder, path)),
+        logit_lens=tuple(trace_builder.compute_logit_lenses(patched.model, path, display)),
     )
 
 
