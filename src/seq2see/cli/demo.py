@@ -21,7 +21,6 @@ from seq2see.errors import InputError
 if TYPE_CHECKING:
     from seq2see.bundle import Bundle
     from seq2see.data.fables import FableSentencePair
-    from seq2see.evaluate import PronounAccuracy
     from seq2see.translator import Translator
 
 NUM_EXAMPLES = 6
@@ -111,6 +110,7 @@ def evaluate_and_print_demo_results(directory: Path) -> None:
     from seq2see.data import fables
     from seq2see.engines.torch_engine import TorchEngine
     from seq2see.evaluate import compute_pronoun_accuracy
+    from seq2see.explain import ExplainedModel, run_pronoun_test
     from seq2see.translator import Translator
 
     bundle = Bundle.load(directory)
@@ -125,17 +125,18 @@ def evaluate_and_print_demo_results(directory: Path) -> None:
     bleu = metrics.compute_metric_score(texts, [fable.target for fable in test])
     pronouns = compute_pronoun_accuracy(test, texts)
     unseen = compute_pronoun_accuracy(unseen_pairs, _translate_fables(translator, unseen_pairs))
-    masked = _score_masked_pairs(translator, [*test, *unseen_pairs])
+    report = run_pronoun_test(ExplainedModel.from_translator(translator), short)
     typer.echo(f"\nTest set of {len(test):,} sentences that were not trained on:")
     typer.echo(f"  {sum(exact) / len(exact):6.1%} of the translations equal the reference")
     typer.echo(f"  {bleu.value:5.1f}  BLEU ({bleu.signature})")
     typer.echo(f"  {pronouns.accuracy:5.1f}% of {pronouns.total} ambiguous pronouns are correct")
     typer.echo(f"  {unseen.accuracy:5.1f}% of {unseen.total} with a new pair of noun and predicate")
-    typer.echo(f"  {masked.accuracy:5.1f}% of {masked.total} with a masked predicate (control)\n")
+    masked = report.masked_accuracy
+    typer.echo(f"  {masked.value:6.1%} of {masked.total} with a masked predicate (control)\n")
     for fable, text in [*zip(test, texts, strict=True)][:NUM_EXAMPLES]:
         typer.echo(f"  {fable.source}\n    → {text}")
     figure = directory / "it.png"
-    _plot_it_attention(bundle, [fable.source for fable in test[:2]], figure)
+    report.save_figure(figure)
     typer.echo(f'\nAttention of "it": {figure}')
     typer.echo("Next, with two files of your own: seq2see init train.en train.de")
 
@@ -151,47 +152,3 @@ def _was_trained_on(bundle: Bundle, corpus_name: str) -> bool:
 def _translate_fables(translator: Translator, fables: Sequence[FableSentencePair]) -> list[str]:
     sources = [fable.source for fable in fables]
     return [translation.text for translation in translator.translate(sources, beam_size=1)]
-
-
-def _score_masked_pairs(
-    translator: Translator, fables: Sequence[FableSentencePair]
-) -> PronounAccuracy:
-    """Return how often the correct pronoun is more likely although the predicate is masked.
-
-    The pairs are balanced, so any model is correct in half of them.
-    """
-    from seq2see.evaluate import PronounAccuracy
-
-    pairs = [f.pronoun.masked_pair for f in fables if f.pronoun and f.pronoun.masked_pair]
-    correct = translator.score([(pair.source, pair.correct) for pair in pairs])
-    wrong = translator.score([(pair.source, pair.wrong) for pair in pairs])
-    num_correct = sum(c.log_prob > w.log_prob for c, w in zip(correct, wrong, strict=True))
-    return PronounAccuracy(len(pairs), num_correct)
-
-
-def _plot_it_attention(bundle: Bundle, sentences: list[str], path: Path) -> None:
-    """Plot for each sentence the attention from "it" to all tokens, one row per head."""
-    import torch
-
-    from seq2see import draw
-    from seq2see.engines.batching import add_special_tokens_and_pad
-    from seq2see.model import AttentionRecorder
-
-    model, tokenizer = bundle.build_model(), bundle.tokenizers.source
-    names = [
-        f"encoder.{layer}.self.{head}"
-        for layer in range(bundle.config.encoder_layers)
-        for head in range(bundle.config.heads)
-    ]
-    heatmaps = []
-    for sentence in sentences:
-        ids = tokenizer.encode(sentence)
-        pieces = [tokenizer.pieces[i] for i in ids]
-        recorder = AttentionRecorder(lambda site: site.stack == "encoder")
-        with torch.inference_mode():
-            model.encode(add_special_tokens_and_pad([ids]), recorder)
-        it_index = pieces.index("▁it")
-        heads = torch.cat([weights[0, :, it_index] for weights in recorder.weights_BHTS.values()])
-        columns = [piece.replace("▁", " ").strip() or "·" for piece in pieces] + ["end"]
-        heatmaps.append(draw.Heatmap(sentence, names, columns, heads.tolist()))
-    draw.save_heatmaps(path, 'Attention of "it" in each head of the encoder', heatmaps)

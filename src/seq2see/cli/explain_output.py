@@ -94,13 +94,12 @@ def _print_result(
 def _format_head_importance(report: HeadImportanceReport) -> Iterator[str]:
     yield report.title
     yield report.signature
-    for table in report.build_tables():
-        yield f"\n{table.title}"
-        cells = [
-            [name, *(f"{value:+.2f}" for value in row)]
-            for name, row in zip(table.row_labels, table.values, strict=True)
-        ]
-        yield from _format_table(["", *table.column_labels], cells)
+    table = report.build_table()
+    cells = [
+        [name, *(f"{value:+.2f}" for value in row)]
+        for name, row in zip(table.row_labels, table.values, strict=True)
+    ]
+    yield from _format_table(["", *table.column_labels], cells)
 
 
 def _format_intervention_effect(trace: Trace) -> Iterator[str]:

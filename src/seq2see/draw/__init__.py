@@ -9,7 +9,7 @@ from seq2see.draw.charts import (
     LineChart,
     save_attention_figure,
     save_charts,
-    save_diverging_heatmaps,
+    save_diverging_heatmap,
     save_heatmaps,
 )
 from seq2see.draw.figure import (
@@ -42,6 +42,6 @@ __all__ = [
     "open_figure_saved_on_exit",
     "save_attention_figure",
     "save_charts",
-    "save_diverging_heatmaps",
+    "save_diverging_heatmap",
     "save_heatmaps",
 ]

@@ -7,10 +7,11 @@ overlaps.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -150,43 +151,35 @@ def save_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> 
     """Draw heatmaps in one figure, one below the other."""
     height = sum(0.25 * len(heatmap.row_labels) + 1.1 for heatmap in heatmaps)
     with open_figure_saved_on_exit(path, (9, height + 0.4), title) as figure:
-        for axes, heatmap in _iterate_rows(figure, heatmaps):
+        for number, heatmap in enumerate(heatmaps, 1):
+            axes = figure.add_subplot(len(heatmaps), 1, number, title=heatmap.title)
             axes.imshow(heatmap.values, cmap="Blues", vmin=0, vmax=heatmap.max_value, aspect="auto")
+            _label_cells(axes, heatmap)
             axes.tick_params(length=0)
-            for label in axes.get_xticklabels():
-                label.set(rotation=45, ha="right")
+            axes.tick_params(axis="x", rotation=45, rotation_mode="xtick")
 
 
-def _iterate_rows(figure: Figure, heatmaps: Sequence[Heatmap]) -> Iterator[tuple[Axes, Heatmap]]:
-    """Yield each heatmap with its axes, which have its title and labels, from top to bottom."""
-    for number, heatmap in enumerate(heatmaps, 1):
-        axes = figure.add_subplot(len(heatmaps), 1, number)
-        axes.set_title(heatmap.title)
-        axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
-        axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
-        yield axes, heatmap
+def _label_cells(axes: Axes, heatmap: Heatmap) -> None:
+    axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
+    axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
 
 
-def save_diverging_heatmaps(path: Path | str, title: str, heatmaps: Sequence[Heatmap]) -> None:
-    """Draw heatmaps one below the other with the same color scale: blue below 0, red above.
-
-    The numbers are printed in their cells.
-    """
-    values = [value for heatmap in heatmaps for row in heatmap.values for value in row]
-    max_size = max([*(abs(value) for value in values if not math.isnan(value)), 1e-9])
-    width = 0.62 * max(len(heatmap.column_labels) for heatmap in heatmaps) + 2.2
-    height = sum(0.34 * len(heatmap.row_labels) + 0.9 for heatmap in heatmaps)
+def save_diverging_heatmap(path: Path | str, title: str, heatmap: Heatmap) -> None:
+    """Draw a heatmap with numbers in its cells: blue below 0, red above."""
+    max_size = float(np.nanmax(np.abs(heatmap.values), initial=1e-9))
+    width = 0.62 * len(heatmap.column_labels) + 2.2
     width = max(width, measure_max_text_width([title], 11, "bold") + 0.3)
-    with open_figure_saved_on_exit(path, (width, height + 0.4), title) as figure:
-        for axes, heatmap in _iterate_rows(figure, heatmaps):
-            axes.imshow(heatmap.values, cmap="RdBu_r", vmin=-max_size, vmax=max_size, aspect="auto")
-            style_axes_frame(axes)
-            for r, row in enumerate(heatmap.values):
-                for c, value in enumerate(row):
-                    if not math.isnan(value):
-                        color = "white" if abs(value) > 0.6 * max_size else "black"
-                        style: Any = {"ha": "center", "va": "center", "color": color, "size": 8}
-                        axes.text(c, r, f"{value:+.1f}", **style)
+    size = (width, 0.34 * len(heatmap.row_labels) + 1.3)
+    with open_figure_saved_on_exit(path, size, title) as figure:
+        axes = figure.add_subplot()
+        axes.imshow(heatmap.values, cmap="RdBu_r", vmin=-max_size, vmax=max_size, aspect="auto")
+        _label_cells(axes, heatmap)
+        style_axes_frame(axes)
+        for (row, column), value in np.ndenumerate(np.asarray(heatmap.values)):
+            if not math.isnan(value):
+                color = "white" if abs(value) > 0.6 * max_size else "black"
+                style: Any = {"ha": "center", "va": "center", "color": color, "size": 8}
+                axes.text(column, row, f"{value:+.1f}", **style)
 
 
 class HeatmapThumbnails(NamedTuple):
@@ -339,12 +332,11 @@ def _thumbnail_size(thumbnails: HeatmapThumbnails) -> tuple[float, float]:
 def _draw_heatmap(axes: Axes, heatmap: Heatmap) -> None:
     """Draw a heatmap with its column labels above."""
     axes.imshow(heatmap.values, cmap="Blues", vmin=0, vmax=heatmap.max_value, aspect="auto")
-    axes.set_xticks(range(len(heatmap.column_labels)), heatmap.column_labels)
+    _label_cells(axes, heatmap)
     axes.xaxis.tick_top()
     axes.tick_params(axis="x", pad=1)
     for label in axes.get_xticklabels():
         label.set(rotation=math.degrees(_LABEL_ANGLE), ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(len(heatmap.row_labels)), heatmap.row_labels)
     style_axes_frame(axes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,14 +92,24 @@ def render_html_report(title: str, paragraphs: Sequence[str], cards: Sequence[st
     return build_static_page(title, "\n".join(parts))
 
 
-def render_html_heat_table(table: draw.Heatmap, max_value: float, unsigned: bool = False) -> str:
+def build_head_table(values: Iterable[tuple[str, int, float]]) -> draw.Heatmap:
+    """Return a table of a value per head, from addresses of attention modules, heads and values."""
+    by_head = {(address, head): value for address, head, value in values}
+    addresses = list(dict.fromkeys(address for address, _ in by_head))
+    heads = sorted({head for _, head in by_head})
+    cells = [[by_head.get((address, head), math.nan) for head in heads] for address in addresses]
+    return draw.Heatmap("", addresses, [f"head {head}" for head in heads], cells)
+
+
+def render_html_heat_table(table: draw.Heatmap, max_value: float | None = None) -> str:
     """Return an HTML table with colored cells: blue for negative values, orange for positive ones.
 
     Args:
         table: Labels and values; NaN for an empty cell.
-        max_value: Absolute value of the strongest color.
-        unsigned: Values are not negative and all blue.
+        max_value: With it, the values are from 0 to this number and all blue.
     """
+    unsigned = max_value is not None
+    max_value = max_value or float(np.nanmax(np.abs(table.values), initial=1e-9))
     rows = [
         [f"<td>{escape(name)}</td>", *(_render_cell(v, max_value, unsigned) for v in values)]
         for name, values in zip(table.row_labels, table.values, strict=True)

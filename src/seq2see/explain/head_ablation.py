@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2see import draw
 from seq2see.data.fables import ContrastivePair
+from seq2see.engines.base import TargetScores
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.figures_and_html_tables import render_html_heat_table, render_html_report
+from seq2see.explain.figures_and_html_tables import (
+    build_head_table,
+    render_html_heat_table,
+    render_html_report,
+)
 from seq2see.explain.intervention_types import AblateHeads, Intervention, list_head_ablations
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
@@ -35,11 +39,6 @@ class AblatedHead(TraceBaseModel):
         """Address of the attention module, such as `decoder.1.cross`."""
         return f"{self.stack}.{self.layer}.{self.attention}"
 
-    @property
-    def attention_name(self) -> str:
-        """Kind of attention, such as `decoder, cross-attention`."""
-        return f"{self.stack}, {self.attention}-attention"
-
 
 class HeadAblationResult(AblatedHead):
     """Log-probability difference of a contrastive pair with one head ablated."""
@@ -57,35 +56,53 @@ class AblationResults(TraceBaseModel):
     ablations: tuple[HeadAblationResult, ...]
 
 
-def compute_contrastive_log_prob_differences(
-    explained: ExplainedModel, pairs: Sequence[ContrastivePair], full_sequence: bool = True
-) -> list[float]:
-    """Return log p(correct) − log p(wrong) of each pair.
+class ContrastiveTokens(NamedTuple):
+    """The first tokens in which two translations differ."""
 
-    Args:
-        explained: The model.
-        pairs: Sources with a correct and a wrong translation.
-        full_sequence: Compare whole translations instead of the first token that differs.
+    correct_id: int
+    wrong_id: int
+    correct_log_prob: float
+    wrong_log_prob: float
+
+    @property
+    def log_prob_difference(self) -> float:
+        """log p(correct) − log p(wrong)."""
+        return self.correct_log_prob - self.wrong_log_prob
+
+
+def compute_contrastive_log_prob_differences(
+    explained: ExplainedModel, pairs: Sequence[ContrastivePair]
+) -> list[float]:
+    """Return log p(correct) − log p(wrong) of the whole translations of each pair."""
+    scores = _score_pairs(explained, pairs)
+    return [sum(correct.log_probs) - sum(wrong.log_probs) for correct, wrong in scores]
+
+
+def score_first_different_tokens(
+    explained: ExplainedModel, pair: ContrastivePair
+) -> ContrastiveTokens:
+    """Score the first tokens in which the two translations of a pair differ.
 
     Raises:
-        InputError: If the two translations of a pair are equal.
+        InputError: If the two translations are equal.
     """
+    ((correct, wrong),) = _score_pairs(explained, [pair])
+    targets = explained.encode_targets([pair.correct, pair.wrong])
+    for step, (correct_id, wrong_id) in enumerate(zip(*targets, strict=False)):
+        if correct_id != wrong_id:
+            log_probs = (correct.log_probs[step], wrong.log_probs[step])
+            return ContrastiveTokens(correct_id, wrong_id, *log_probs)
+    raise InputError("the two translations must differ, but are equal")
+
+
+def _score_pairs(
+    explained: ExplainedModel, pairs: Sequence[ContrastivePair]
+) -> Iterator[tuple[TargetScores, TargetScores]]:
+    """Return the scores of the correct and of the wrong translation of each pair."""
     sources = [explained.encode_source(pair.source) for pair in pairs]
-    correct = explained.encode_targets([pair.correct for pair in pairs])
-    wrong = explained.encode_targets([pair.wrong for pair in pairs])
-    scores = explained.engine.score_targets(
-        [*zip(sources, correct, strict=True), *zip(sources, wrong, strict=True)]
-    )
-    differences = []
-    for index, (correct_ids, wrong_ids) in enumerate(zip(correct, wrong, strict=True)):
-        correct_log_probs = scores[index].log_probs
-        wrong_log_probs = scores[index + len(pairs)].log_probs
-        step = find_first_difference(correct_ids, wrong_ids)
-        if full_sequence:
-            differences.append(sum(correct_log_probs) - sum(wrong_log_probs))
-        else:
-            differences.append(correct_log_probs[step] - wrong_log_probs[step])
-    return differences
+    targets = explained.encode_targets([*(p.correct for p in pairs), *(p.wrong for p in pairs)])
+    scores = explained.engine.score_targets([*zip(sources * 2, targets, strict=True)])
+    return zip(scores[: len(pairs)], scores[len(pairs) :], strict=True)
 
 
 def ablate_heads_on_contrastive_pair(
@@ -102,20 +119,17 @@ def ablate_heads_on_contrastive_pair(
         interventions: Applied in addition to each ablation.
         check_cancelled: Called before each head; it may raise to cancel.
     """
-    (baseline,) = compute_contrastive_log_prob_differences(
-        explained.with_interventions(interventions), [pair], full_sequence=False
-    )
+    baseline = score_first_different_tokens(
+        explained.with_interventions(interventions), pair
+    ).log_prob_difference
     results = []
     for fields, ablation in _list_heads(explained):
         check_cancelled()
-        (difference,) = compute_contrastive_log_prob_differences(
-            explained.with_interventions([*interventions, ablation]), [pair], full_sequence=False
-        )
+        patched = explained.with_interventions([*interventions, ablation])
+        difference = score_first_different_tokens(patched, pair).log_prob_difference
         results.append(
             HeadAblationResult(
-                **fields,
-                log_prob_difference=difference,
-                change=difference - baseline,
+                **fields, log_prob_difference=difference, change=difference - baseline
             )
         )
     return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
@@ -129,14 +143,6 @@ def _list_heads(explained: ExplainedModel) -> Iterator[tuple[dict[str, Any], Abl
             {**ablation.model_dump(exclude={"kind", "heads"}), "head": ablation.heads[0]},
             ablation,
         )
-
-
-def find_first_difference(correct: Sequence[int], wrong: Sequence[int]) -> int:
-    """Return the index of the first different token. Raise InputError if there is none."""
-    for index, (a, b) in enumerate(zip(correct, wrong, strict=False)):
-        if a != b:
-            return index
-    raise InputError("the two translations must differ, but are equal")
 
 
 class HeadImportance(AblatedHead):
@@ -164,36 +170,20 @@ class HeadImportanceReport(SavableResult):
             f"{self.num_sentences:,} sentences)"
         )
 
-    def build_tables(self) -> list[draw.Heatmap]:
-        """Return one table for each kind of attention, with layers as rows and heads as columns."""
-        names = dict.fromkeys(head.attention_name for head in self.heads)
-        return [self._build_table(name) for name in names]
-
-    def _build_table(self, attention_name: str) -> draw.Heatmap:
-        results = [head for head in self.heads if head.attention_name == attention_name]
-        layers = sorted({result.layer for result in results}, reverse=True)
-        heads = sorted({result.head for result in results})
-        values = {(result.layer, result.head): result.bleu_change for result in results}
-        return draw.Heatmap(
-            attention_name,
-            [f"layer {layer}" for layer in layers],
-            [f"head {head}" for head in heads],
-            [[values.get((layer, head), math.nan) for head in heads] for layer in layers],
+    def build_table(self) -> draw.Heatmap:
+        """Return a table with one row per attention module and one column per head."""
+        return build_head_table(
+            (head.attention_address, head.head, head.bleu_change) for head in self.heads
         )
 
     def save_figure(self, path: Path) -> None:
-        """Draw the tables."""
-        draw.save_diverging_heatmaps(path, self.title, self.build_tables())
+        """Draw the table."""
+        draw.save_diverging_heatmap(path, self.title, self.build_table())
 
     def to_html(self) -> str:
-        """Return a self-contained HTML page with one table per kind of attention."""
-        max_change = max([1e-9, *(abs(head.bleu_change) for head in self.heads)])
-        cards = [
-            f"<h2>{table.title}</h2>{render_html_heat_table(table, max_change)}"
-            for table in self.build_tables()
-        ]
+        """Return a self-contained HTML page."""
         notes = ["Blue: BLEU decreases when the head is ablated.", self.signature]
-        return render_html_report(self.title, notes, cards)
+        return render_html_report(self.title, notes, [render_html_heat_table(self.build_table())])
 
 
 def measure_head_importance(
@@ -210,16 +200,9 @@ def measure_head_importance(
     for number, (fields, ablation) in enumerate(heads, 1):
         if on_progress:
             on_progress(number, len(heads))
-        bleu = compute_bleu_with_interventions(
-            explained, sources, references, search, [ablation]
-        ).value
-        results.append(
-            HeadImportance(
-                **fields,
-                bleu=bleu,
-                bleu_change=bleu - baseline.value,
-            )
-        )
+        score = compute_bleu_with_interventions(explained, sources, references, search, [ablation])
+        bleu = score.value
+        results.append(HeadImportance(**fields, bleu=bleu, bleu_change=bleu - baseline.value))
     return HeadImportanceReport(
         num_sentences=len(sources),
         baseline_bleu=baseline.value,

@@ -23,6 +23,7 @@ from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.figures_and_html_tables import (
+    build_head_table,
     render_html_heat_table,
     render_html_report,
     render_html_table,
@@ -31,7 +32,7 @@ from seq2see.explain.head_ablation import (
     HeadAblationResult,
     ablate_heads_on_contrastive_pair,
     compute_contrastive_log_prob_differences,
-    find_first_difference,
+    score_first_different_tokens,
 )
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.explain.words import build_source_sentence
@@ -261,20 +262,17 @@ def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounC
     assert fable.pronoun
     assert fable.pronoun.contrastive_pair
     pair = fable.pronoun.contrastive_pair
-    correct, wrong = explained.encode_targets([pair.correct, pair.wrong])
-    step = find_first_difference(correct, wrong)
-    source = explained.encode_source(fable.source)
-    engine = explained.with_interventions([]).engine
-    correct_scores, wrong_scores = engine.score_targets([(source, correct), (source, wrong)])
+    tokens = score_first_different_tokens(explained.with_interventions([]), pair)
     results = ablate_heads_on_contrastive_pair(explained, pair)
-    sentence = build_source_sentence(explained, fable.source, source)
+    ids = explained.encode_source(fable.source)
+    sentence = build_source_sentence(explained, fable.source, ids)
     return PronounCaseResult(
         source=fable.source,
         tokens=tuple(token.text for token in sentence.tokens),
-        correct_token=explained.display_target_token(correct[step])[1],
-        wrong_token=explained.display_target_token(wrong[step])[1],
-        correct_probability=math.exp(correct_scores.log_probs[step]),
-        wrong_probability=math.exp(wrong_scores.log_probs[step]),
+        correct_token=explained.display_target_token(tokens.correct_id)[1],
+        wrong_token=explained.display_target_token(tokens.wrong_id)[1],
+        correct_probability=math.exp(tokens.correct_log_prob),
+        wrong_probability=math.exp(tokens.wrong_log_prob),
         log_prob_difference=results.log_prob_difference,
         pronoun_attention=tuple(_list_pronoun_attention(explained, fable)),
         ablations=results.ablations,
@@ -336,24 +334,13 @@ def _count_antecedent_preferences(
 def _render_case(case: PronounCaseResult) -> str:
     labels = [attention.label for attention in case.pronoun_attention]
     weights = [attention.weights for attention in case.pronoun_attention]
-    heatmap = draw.Heatmap("", labels, case.tokens, weights)
+    ablations = build_head_table(
+        (each.attention_address, each.head, each.change) for each in case.ablations
+    )
     return (
         f"<h2>{escape(case.source)}</h2><p>{escape(case.format_summary())}</p>"
         "<p class='note'>Attention from “it” in each encoder head:</p>"
-        f"{render_html_heat_table(heatmap, 1, unsigned=True)}"
+        f"{render_html_heat_table(draw.Heatmap('', labels, case.tokens, weights), 1)}"
         "<p class='note'>Change of the log-probability difference when each head is ablated, "
-        f"in nats:</p>{_render_ablations(case.ablations)}"
+        f"in nats:</p>{render_html_heat_table(ablations)}"
     )
-
-
-def _render_ablations(ablations: Sequence[HeadAblationResult]) -> str:
-    addresses = list(dict.fromkeys(ablation.attention_address for ablation in ablations))
-    heads = sorted({ablation.head for ablation in ablations})
-    values = {(each.attention_address, each.head): each.change for each in ablations}
-    table = draw.Heatmap(
-        "",
-        addresses,
-        [f"head {head}" for head in heads],
-        [[values.get((address, head), math.nan) for head in heads] for address in addresses],
-    )
-    return render_html_heat_table(table, max([1e-9, *(abs(each.change) for each in ablations)]))

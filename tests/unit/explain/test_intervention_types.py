@@ -482,18 +482,13 @@ def test_head_without_effect_does_not_change_bleu() -> None:
     )
     assert len(report.heads) == 12
     assert progress[-1] == (12, 12)
-    (unused,) = [
-        h
-        for h in report.heads
-        if (h.attention_name, h.layer, h.head) == ("decoder, cross-attention", 1, 1)
-    ]
+    (unused,) = [h for h in report.heads if (h.attention_address, h.head) == ("decoder.1.cross", 1)]
     assert unused.bleu_change == 0
     assert all(h.bleu_change == pytest.approx(h.bleu - report.baseline_bleu) for h in report.heads)
     assert "tok:13a" in report.signature
-    assert [table.title for table in report.build_tables()] == [
-        "encoder, self-attention",
-        "decoder, self-attention",
-        "decoder, cross-attention",
+    assert report.build_table().row_labels == [
+        *("encoder.0.self", "encoder.1.self"),
+        *("decoder.0.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross"),
     ]
 
 
