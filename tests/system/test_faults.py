@@ -63,6 +63,17 @@ CALLS_PER_CHECKPOINT = 12
 """Three files of tensors with a flush each, and flushes of four files and two directories."""
 
 
+TWO_PROCESSES = ("train.processes=2", "train.max_updates=60", "validation.interval=30")
+
+
+@pytest.fixture(scope="module")
+def two_processes(train_in_subprocess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of an uninterrupted run in two processes."""
+    directory = tmp_path_factory.mktemp("two_processes") / "run"
+    assert train_in_subprocess(directory, *TWO_PROCESSES).returncode == 0
+    return directory
+
+
 def assert_bit_identical(ours: Path, theirs: Path, update: int = UPDATES) -> None:
     """Compare weights, moments and moving average of the last update, and the final model."""
     last = [f"checkpoints/{update:09d}/{name}" for name in ("model", "optimizer", "ema")]
@@ -161,9 +172,67 @@ def test_signal_to_several_processes_saves_checkpoint(command, tmp_path: Path, n
     first_line, *rest = stderr.read_text("utf-8").splitlines()
     assert first_line.startswith("Training to update")
     name = signal.Signals(number).name
+    update = last_checkpoint(directory)
     assert rest == [
-        f"seq2see: stopped by {name}; use --resume to continue from the last checkpoint"
+        f"seq2see: stopped by {name} after update {update}, which was saved; "
+        "use --resume to continue from there"
     ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_run_survives_signal_to_one_worker(
+    train_in_subprocess, two_processes: Path, command, tmp_path: Path, number: int
+) -> None:
+    """After a kill, all workers restart by themselves; after SIGTERM, all of them save and end."""
+    directory = tmp_path / "run"
+    process = start_and_wait_for_checkpoint(command(directory, *TWO_PROCESSES), directory)
+    os.kill(max(workers_of(process.pid)), number)
+    start = time.monotonic()
+    _, stderr = process.communicate(timeout=60)
+    lines = [line for line in stderr.splitlines() if line.startswith("seq2see: ")]
+    if number == signal.SIGKILL:
+        assert process.returncode == 0, stderr
+        assert "a worker process was ended by SIGKILL; all of them restart from the las" in stderr
+    else:
+        assert time.monotonic() - start < 20
+        assert lines[0].startswith("seq2see: stopped by SIGTERM after update ")
+        assert train_in_subprocess(directory, *TWO_PROCESSES, "--resume").returncode == 0
+    assert "Traceback" not in stderr
+    assert_bit_identical(directory, two_processes, 60)
+
+
+def test_workers_end_when_their_agent_is_killed(
+    train_in_subprocess, two_processes: Path, command, tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    process = start_and_wait_for_checkpoint(command(directory, *TWO_PROCESSES), directory)
+    process.kill()
+    start = time.monotonic()
+    _, stderr = process.communicate(timeout=20)  # the workers have inherited standard error
+    assert time.monotonic() - start < 5
+    assert stderr.splitlines()[-1] == (
+        "seq2see: the main process was killed; use --resume to continue from the last checkpoint"
+    )
+    assert "Traceback" not in stderr
+    assert train_in_subprocess(directory, *TWO_PROCESSES, "--resume").returncode == 0
+    assert_bit_identical(directory, two_processes, 60)
+
+
+def start_and_wait_for_checkpoint(command: list[str], directory: Path) -> subprocess.Popen[str]:
+    """Start a run and wait until its second checkpoint."""
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while process.poll() is None and not has_checkpoint(directory, 8)():
+        time.sleep(0.01)
+    return process
+
+
+def workers_of(pid: int) -> list[int]:
+    """Return the child processes that train, which have a rank."""
+    return [child for child in children(pid) if b"spawn_main" in command_line(child)]
+
+
+def command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_signal_during_save_does_not_damage_checkpoint(

@@ -1,35 +1,37 @@
-"""Start worker processes with torchrun's elastic agent and join them to a process group.
+"""Start the worker processes of a run and join them to a process group.
 
 `train_run` is the entry point of the command: it prepares a run, starts its workers and returns how
-the run ended.
+the run ended. torchrun may start the workers too, for example on several machines.
 """
 
 from __future__ import annotations
 
 import json
-import logging
+import multiprocessing
 import os
 import secrets
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Protocol
-from uuid import uuid4
+from threading import Thread
+from types import FrameType
+from typing import Any, NoReturn, Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 from torch.distributed.distributed_c10d import PrefixStore, Store
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.rendezvous import rendezvous
 
-from seq2see.errors import Seq2SeeError, TrainingError
+from seq2see.errors import TrainingError
 from seq2see.progress_callbacks import MessageCallback, StageCallback
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import TrainingProgress
@@ -41,13 +43,18 @@ from seq2see.training.distributed import (
     WorkerCommunicator,
 )
 from seq2see.training.run_directory import RunDirectory, RunPlan
-from seq2see.training.trainer import signals_as_errors
+from seq2see.training.trainer import (
+    STOP_SIGNALS,
+    format_stop_message,
+    handle_signals,
+    signals_as_errors,
+)
 from seq2see.training.training_log import LogDestination
 from seq2see.training.training_session import RunEnding, train_as_worker
 
-_SHUTDOWN_SECONDS = 600
-"""Time that the agent gives the workers to validate and save before it kills them."""
 _MAX_RESTARTS = 3
+_FAILURE_SECONDS = 1.0
+"""Time to wait after the failure of a worker for the end of another one that may have caused it."""
 _POLL_SECONDS = 0.02
 """Time between two reads of the rendezvous store."""
 _GROUP_TIMEOUT = timedelta(days=1)
@@ -85,16 +92,11 @@ class WorkerArguments:
         return RunBuilder(self.run_config, self.base_directory, directory, workers)
 
 
-@contextmanager
-def _show_nothing() -> Iterator[StageCallback]:
-    yield lambda *_: None
-
-
 def train_run(
     arguments: WorkerArguments,
     resume: bool,
     on_message: MessageCallback,
-    show_stages: Callable[[], AbstractContextManager[StageCallback]] = _show_nothing,
+    show_stages: Callable[[], AbstractContextManager[StageCallback]],
 ) -> RunEnding:
     """Prepare a run, train it in as many processes as it needs, and return how it ended.
 
@@ -102,72 +104,52 @@ def train_run(
     restarts failed workers with the same arguments, so a run is continued there without `resume`.
     `show_stages` shows the stages of the preparation.
     """
+    is_torchrun, directory = is_torchrun_worker(), RunDirectory(arguments.run_directory)
     with ExitStack() as preparation:
 
         def prepare() -> RunReadyToStart:
             with show_stages() as on_stage:
-                prepared = preparation.enter_context(
-                    prepare_run(
-                        arguments.run_config,
-                        arguments.base_directory,
-                        RunDirectory(arguments.run_directory),
-                        resume or is_torchrun_worker(),
-                        on_stage,
-                    )
+                context = prepare_run(
+                    arguments.run_config,
+                    arguments.base_directory,
+                    directory,
+                    resume or is_torchrun,
+                    on_stage,
                 )
+                prepared = preparation.enter_context(context)
             for note in prepared.notes:
                 on_message(note)
             return prepared
 
-        if is_torchrun_worker():
-            return _train_as_torchrun_worker(arguments, prepare, resume, on_message)
-        with signals_as_errors():
-            prepared = prepare()
-            if prepared.processes == 1:
-                ending = _train(arguments, prepared.builder)
-            else:
-                results = run_in_worker_processes(
-                    _run_launched_worker, prepared.processes, arguments
-                )
-                ending = next(result for result in results.values() if result)
-    if isinstance(ending, Seq2SeeError):
-        raise ending
+        if is_torchrun:
+            with join_worker_group(arguments.run_config.train.fsdp) as workers:
+                if directory.has_run and not resume and workers.is_main:
+                    on_message(
+                        f"continuing the run in {directory.path}, as torchrun may have restarted it"
+                    )
+                workers.run_on_main(prepare)
+                ending = _train(arguments, arguments.builder(workers), may_choose_processes=False)
+        else:
+            with signals_as_errors():
+                prepared = prepare()
+                if prepared.processes == 1:
+                    ending = _train(arguments, prepared.builder)
+                else:
+                    endings = run_in_worker_processes(
+                        _train_as_launched_worker, prepared.processes, arguments, on_message
+                    )
+                    ending = next(filter(None, endings))
     assert ending
     return ending
 
 
-def _train_as_torchrun_worker(
-    arguments: WorkerArguments,
-    prepare: Callable[[], object],
-    resume: bool,
-    on_message: MessageCallback,
-) -> RunEnding:
-    """Train as one worker of torchrun, whose number of processes cannot change."""
-    directory = RunDirectory(arguments.run_directory)
-    with join_worker_group(arguments.run_config.train.fsdp) as workers:
-        if directory.has_run and not resume and workers.is_main:
-            on_message(f"continuing the run in {directory.path}, as torchrun may have restarted it")
-        workers.run_on_main(prepare)
-        ending = _train(arguments, arguments.builder(workers), may_choose_processes=False)
-    assert ending
-    return ending
+def _train_as_launched_worker(arguments: WorkerArguments) -> RunEnding | None:
+    """Train as one of the workers of `run_in_worker_processes`.
 
-
-def _run_launched_worker(arguments: WorkerArguments) -> RunEnding | Seq2SeeError | None:
-    """Train as one of the workers of `run_in_worker_processes`; exit with 1 after a stop signal.
-
-    Return None if the run continues without this worker. An error that the user can fix is
-    returned, not raised. After a signal the agent, which has received it too, waits for the exit
-    and ignores results.
+    Return None if the run continues without this worker.
     """
-    try:
-        with join_worker_group(arguments.run_config.train.fsdp) as workers:
-            ending = _train(arguments, arguments.builder(workers))
-    except Seq2SeeError as error:
-        return error
-    if ending and ending.signal_name:
-        sys.exit(1)
-    return ending
+    with join_worker_group(arguments.run_config.train.fsdp) as workers:
+        return _train(arguments, arguments.builder(workers))
 
 
 def _train(
@@ -185,53 +167,142 @@ def _train(
 
 
 def is_torchrun_worker() -> bool:
-    """Return whether torchrun or `run_in_worker_processes` started this process."""
+    """Return whether torchrun has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ or "WORLD_SIZE" in os.environ
 
 
 def run_in_worker_processes(
-    function: Callable[..., Any], processes: int, *arguments: Any
-) -> dict[int, Any]:
+    function: Callable[[Any], Any], processes: int, argument: Any, on_message: MessageCallback
+) -> list[Any]:
     """Run a picklable function in several processes and return the results by rank.
 
-    If a process dies, all of them are restarted, at most three times. Raise TrainingError if a
-    signal stops them or a process dies again.
+    If a process is killed, all of them are restarted, at most three times. SIGINT and SIGTERM are
+    forwarded to the processes. Raise TrainingError if a signal stops them or a process is killed
+    again, and the error of a process that fails.
     """
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(_SHUTDOWN_SECONDS))
-    config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        run_id=uuid4().hex,
-        rdzv_backend="c10d",
-        rdzv_endpoint="127.0.0.1:0",
-        max_restarts=_MAX_RESTARTS,
-        monitor_interval=0.2,
-    )
+    for restarts_left in reversed(range(_MAX_RESTARTS + 1)):
+        workers = LaunchedWorkers(function, processes, argument)
+        try:
+            return workers.collect_results()
+        except WorkerKilledError as error:
+            if not restarts_left:
+                raise
+            on_message(f"{error}; all of them restart from the last checkpoint")
+        finally:
+            workers.end()
+    raise AssertionError("the last attempt returns or raises")
+
+
+class WorkerKilledError(TrainingError):
+    """Raised if a worker process was ended by a signal that was not sent to the whole run."""
+
+
+class LaunchedWorkers:
+    """Worker processes that run a function once, each connected to this process by a pipe."""
+
+    def __init__(self, function: Callable[[Any], Any], processes: int, argument: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._stop_signal: signal.Signals | None = None
+        self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self._processes: dict[Connection, BaseProcess] = {}
+        # A signal during the start of a worker waits until the worker can handle it.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            for rank in range(processes):
+                receiver, sender = context.Pipe(duplex=False)
+                environment = self._build_environment(rank, processes)
+                process = context.Process(
+                    target=_run_worker, args=(function, argument, environment, sender), daemon=True
+                )
+                process.start()
+                sender.close()
+                self._processes[receiver] = process
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+    def _build_environment(self, rank: int, processes: int) -> dict[str, str]:
+        """Return the variables by which torchrun describes a process group on one machine."""
+        return {
+            **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
+            **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes)),
+            "MASTER_ADDR": self._store.host,
+            "MASTER_PORT": str(self._store.port),
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }
+
+    def collect_results(self) -> list[Any]:
+        """Wait for the workers and return their results by rank; raise the error of a worker."""
+        results: dict[Connection, Any] = {}
+        with handle_signals(self._forward_signal):
+            while len(results) < len(self._processes):
+                for pipe in wait([*(self._processes.keys() - results.keys())]):
+                    assert isinstance(pipe, Connection)
+                    results[pipe] = self._receive(pipe)
+        return [results[pipe] for pipe in self._processes]
+
+    def _receive(self, pipe: Connection) -> Any:
+        try:
+            result = pipe.recv()
+        except EOFError:
+            self._raise_killed(self._processes[pipe])
+        if isinstance(result, BaseException):
+            # A worker fails if another one was killed, since they are connected.
+            wait([process.sentinel for process in self._processes.values()], _FAILURE_SECONDS)
+            for process in self._processes.values():
+                if (process.exitcode or 0) < 0:
+                    self._raise_killed(process)
+            raise result
+        return result
+
+    def _raise_killed(self, process: BaseProcess) -> NoReturn:
+        """Raise TrainingError for a process that has ended without a result."""
+        if self._stop_signal:
+            raise TrainingError(format_stop_message(self._stop_signal.name))
+        process.join()
+        status = process.exitcode or 0
+        cause = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+        raise WorkerKilledError(f"a worker process was ended {cause}")
+
+    def _forward_signal(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self._stop_signal = signal.Signals(number)
+        for process in self._processes.values():
+            if process.is_alive() and process.pid:
+                os.kill(process.pid, number)
+
+    def end(self) -> None:
+        """Kill the workers that are still running. Their checkpoints are complete or absent."""
+        for process in self._processes.values():
+            process.kill()
+            process.join()
+
+
+def _run_worker(
+    function: Callable[[Any], Any], argument: Any, environment: dict[str, str], results: Connection
+) -> None:
+    """Send the result of a function, or its error, to the process that has started this one."""
+    os.environ.update(environment)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # ends the process without a traceback
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    Thread(target=_exit_with_parent, daemon=True).start()
     try:
-        with _logging_disabled():
-            return dict(elastic_launch(config, function)(*arguments))
-    except SignalException as error:
-        name = signal.Signals(error.sigval).name
-        raise TrainingError(
-            f"stopped by {name}; use --resume to continue from the last checkpoint"
-        ) from None
-    except ChildFailedError as error:
-        _, failure = error.get_first_failure()
-        raise TrainingError(f"a worker process died: {failure.message}") from None
+        result = function(argument)
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        result = error
+    results.send(result)
 
 
-@contextmanager
-def _logging_disabled() -> Iterator[None]:
-    """Disable all logging, since failures of workers are reported in one line.
-
-    Each of torch's loggers sets its own level, so they cannot be disabled by a common parent.
-    """
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
+def _exit_with_parent() -> None:
+    """End this process as soon as the process that has started it is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent
+    parent.join()
+    if os.environ["RANK"] == "0":
+        message = "the main process was killed; use --resume to continue from the last checkpoint"
+        print(f"seq2see: {message}", file=sys.stderr)  # noqa: T201
+    os._exit(1)
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class ModelUpdater:
 REPEAT_SECONDS = 3.0
 """Time in which further signals are ignored as repetitions of the first one: a terminal sends the
 signal to each process of a run, and torchrun's agent forwards its own."""
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignal:
@@ -136,16 +136,18 @@ class StopSignal:
 
     def find_name(self, workers: WorkerCommunicator) -> str | None:
         """Return the name of the signal that any of the workers has received, if any."""
-        received = torch.tensor([number == self._number for number in _SIGNALS], dtype=torch.int64)
+        received = torch.tensor(
+            [number == self._number for number in STOP_SIGNALS], dtype=torch.int64
+        )
         counts = workers.all_reduce(received).tolist()
-        names = (n.name for n, count in zip(_SIGNALS, counts, strict=True) if count)
+        names = (n.name for n, count in zip(STOP_SIGNALS, counts, strict=True) if count)
         return next(names, None)
 
 
 @contextmanager
 def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Handle SIGINT and SIGTERM by a function within the context."""
-    previous = {number: signal.signal(number, handler) for number in _SIGNALS}
+    previous = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -169,9 +171,12 @@ def signals_as_errors() -> Iterator[None]:
         with handle_signals(raise_received):
             yield
     except _SignalReceived as error:
-        raise TrainingError(
-            f"stopped by {error}; use --resume to continue from the last checkpoint"
-        ) from None
+        raise TrainingError(format_stop_message(error)) from None
+
+
+def format_stop_message(signal_name: object) -> str:
+    """Return the message for a signal outside the updates, after which nothing is saved."""
+    return f"stopped by {signal_name}; use --resume to continue from the last checkpoint"
 
 
 @dataclass
