@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError
 from seq2see.lab import fables, words
 from seq2see.lab.bench import DIGITS, Bench, Lesson, exactness, pairs
 from seq2see.lab.ear import Ear, cut, encoder_heads, silenced
@@ -288,7 +288,7 @@ def test_every_experiment_belongs_to_a_topic() -> None:
 
 def test_a_number_that_is_no_experiment_is_refused() -> None:
     assert [each.number for each in chosen(["9", "1", "9"])] == [9, 1]
-    with pytest.raises(InputError, match="must be a number .* or all, but is 999"):
+    with pytest.raises(ConfigError, match="must be a number .* or all, but is 999"):
         chosen(["999"])
 
 

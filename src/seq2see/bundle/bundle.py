@@ -92,10 +92,9 @@ class Bundle:
             except InputError:
                 if stamp == files.stat_config_file(path):
                     raise
-            else:
-                if stamp == files.stat_config_file(path):
-                    return bundle
-            # The model was replaced in the meantime.
+                continue  # the model was replaced in the meantime
+            if stamp == files.stat_config_file(path):
+                return bundle
 
     def save(self, directory: Path | str, dtype: torch.dtype = torch.float32) -> None:
         """Write a model directory, or replace the model in it. Other files are kept.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -78,8 +78,9 @@ def find_file_by_checksum(directory: Path, name: str, checksum: str) -> Path:
     path = directory / name
     with reading(f"`{path}`"):
         for candidate in (_temporary_path(directory, name, checksum), path):  # order of the rename
-            if _has_checksum(candidate, checksum):
-                return candidate
+            with suppress(FileNotFoundError):  # it may have been renamed just now
+                if compute_sha256(candidate) == checksum:
+                    return candidate
     if not path.exists():
         raise InputError(f"`{path}` is missing: {DAMAGED_HINT}")
     raise InputError(f"`{path}` is damaged or was replaced, its checksum is wrong: {DAMAGED_HINT}")
@@ -121,10 +122,3 @@ def remove_leftovers(directory: Path, checksums: Iterable[tuple[str, str]]) -> N
 
 def _temporary_path(home: Path, name: str, checksum: str) -> Path:
     return home / f"{name}.{checksum[:16]}"
-
-
-def _has_checksum(path: Path, checksum: str) -> bool:
-    try:
-        return compute_sha256(path) == checksum
-    except FileNotFoundError:  # it does not exist, or was renamed just now
-        return False

@@ -10,11 +10,7 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 
 from seq2see import __version__
-from seq2see.bundle.files import (
-    DAMAGED_HINT,
-    WEIGHTS_FILE,
-    error_context,
-)
+from seq2see.bundle.files import DAMAGED_HINT, WEIGHTS_FILE, error_context
 from seq2see.bundle.weights import build_meta_model
 from seq2see.config import Config
 from seq2see.errors import InputError, Problem
@@ -27,10 +23,7 @@ FORMAT_VERSION = 1
 """Version of the model directory. Newer versions are rejected. It must be increased when older
 versions of seq2see would misread a model."""
 
-
 LanguageTag = Annotated[str, Field(min_length=1)]
-
-
 Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -117,15 +110,11 @@ class Manifest(BundleMetadata):
     def conflicts(self) -> Iterator[Problem]:
         """Yield a message if other files are listed, because their names are used as paths."""
         names = set(self.checksums)
-        if names not in (
-            {WEIGHTS_FILE, JOINT_FILE},
-            {WEIGHTS_FILE, SOURCE_FILE, TARGET_FILE},
-        ):
+        if names not in ({WEIGHTS_FILE, JOINT_FILE}, {WEIGHTS_FILE, SOURCE_FILE, TARGET_FILE}):
             yield Problem(
                 "checksums",
-                f"must name {WEIGHTS_FILE} and either {JOINT_FILE} or "
-                f"{SOURCE_FILE} and {TARGET_FILE}, "
-                f"but has {', '.join(sorted(names)) or 'nothing'} instead",
+                f"must name {WEIGHTS_FILE} and either {JOINT_FILE} or {SOURCE_FILE} and "
+                f"{TARGET_FILE}, but has {', '.join(sorted(names)) or 'nothing'} instead",
             )
 
 
@@ -206,32 +195,25 @@ def format_model_card(info: BundleMetadata, is_joint: bool) -> str:
 def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str, str]]:
     """Yield name and value of each row of the table."""
     config = info.model
-    source_size = f"{config.vocab_size:,} pieces"
+    pieces = f"{config.vocab_size:,} pieces"
     sizes = f"d_model {config.d_model}, {config.heads} heads, d_ff {config.d_ff}"
     layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
     yield "architecture", f"{layers}, {sizes}, {config.norm.placement}-norm"
     yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
-    yield (
-        "vocabulary",
-        source_size if is_joint else f"{source_size} and {config.output_vocab_size:,}",
-    )
+    yield "vocabulary", pieces if is_joint else f"{pieces} and {config.output_vocab_size:,}"
     yield "made", _format_provenance(info.provenance)
     yield from ((name, _escape(value)) for name, value in info.provenance.notes.items())
 
 
 def _format_provenance(provenance: Provenance) -> str:
     commit = f" ({provenance.commit})" if provenance.commit else ""
-    parts = (
-        provenance.date,
-        f"seq2see {provenance.version}{commit}",
-        None if provenance.updates is None else f"{provenance.updates:,} updates",
-        None if provenance.seconds is None else _format_duration(provenance.seconds),
-    )
+    parts = [provenance.date, f"seq2see {provenance.version}{commit}"]
+    if provenance.updates is not None:
+        parts.append(f"{provenance.updates:,} updates")
+    if provenance.seconds is not None:
+        seconds = provenance.seconds
+        parts.append(f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes")
     return ", ".join(filter(None, parts))
-
-
-def _format_duration(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
 
 
 def _escape(value: object) -> str:

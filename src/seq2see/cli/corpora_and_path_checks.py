@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.cli.usage_errors import LANGUAGE_CODE
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.registries import (
     PLAIN_TEXT,
     UNSUPPORTED_EXTENSIONS,
@@ -56,7 +56,9 @@ def open_corpus(
 
     with tempfile.TemporaryDirectory() as directory:
         if files == [STANDARD_INPUT]:
-            files = [str(_copy_standard_input(Path(directory)))]
+            files = [str(Path(directory, "standard-input.tsv"))]
+            with Path(files[0]).open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
         config = build_corpus_config(files, columns, format_name)
         check_files_exist(files)
         yield Corpus(config, parse_languages(languages) or infer_languages(files))
@@ -79,16 +81,9 @@ def check_files_exist(files: list[str]) -> None:
     from seq2see.data.corpus_config_and_reading import BuiltinName
 
     for name in files:
-        is_path = name != STANDARD_INPUT and not BuiltinName.parse(name)
-        if is_path and not Path(name).exists():
-            raise InputError(f"{name} cannot be read: {os.strerror(errno.ENOENT)}")
-
-
-def _copy_standard_input(directory: Path) -> Path:
-    path = directory / "standard-input.tsv"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
+        if name != STANDARD_INPUT and not BuiltinName.parse(name):
+            with reading(name):
+                Path(name).stat()
 
 
 def parse_languages(text: str | None) -> tuple[str, str] | None:
@@ -238,11 +233,11 @@ def check_file_to_translate(file: str, model: Path) -> None:
     if file == STANDARD_INPUT:
         return
     path = Path(file)
-    if not os.path.exists(file):  # noqa: PTH110 `Path.exists` raises an error for a long sentence
-        if " " in file:
-            command = f"echo {shlex.quote(file)} | seq2see translate {model}"
-            raise InputError(f"{file!r} is not a file: to translate it as text, run {command}")
-        raise InputError(f"{file} cannot be read: {os.strerror(errno.ENOENT)}")
+    if " " in file and not os.path.exists(file):  # noqa: PTH110 not an error for a long sentence
+        command = f"echo {shlex.quote(file)} | seq2see translate {model}"
+        raise InputError(f"{file!r} is not a file: to translate it as text, run {command}")
+    with reading(file):
+        path.stat()
     if path.is_dir():
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
     if is_compressed(file) and is_document(path.stem):

@@ -18,7 +18,6 @@ from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment
     from seq2see.lab.runner import Outcome
 
 OutputLanguage = Literal["en", "zh"]
@@ -88,10 +87,11 @@ def run_lab_experiments(
             Problem("--markdown", "needs the argument `all`: its pages contain every experiment")
         )
     from seq2see.lab.bench import Bench
+    from seq2see.lab.registry import chosen
     from seq2see.lab.runner import run as run_all
     from seq2see.lab.table import plain
 
-    experiments = _select_experiments(names)
+    experiments = chosen(names)
     if model and any(experiment.translates for experiment in experiments):
         _check_model_languages(model)
     bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
@@ -121,16 +121,6 @@ def _check_model_languages(model: Path) -> None:
             f"the model must translate from en to fr for experiments on fables, "
             f"but translates from {' to '.join(languages)} instead"
         )
-
-
-def _select_experiments(names: list[str]) -> tuple[Experiment, ...]:
-    """Return the experiments with these numbers; raise ConfigError if one does not exist."""
-    from seq2see.lab.registry import chosen
-
-    try:
-        return chosen(names)
-    except InputError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _write_reports(

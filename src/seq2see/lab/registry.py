@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 from seq2see import lab
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError
 from seq2see.lab.experiment import EXPERIMENTS, Experiment
 
 
@@ -27,5 +27,5 @@ def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
         return tuple(known.values())
     if wrong := [name for name in names if name not in known]:
         numbers = f"{min(map(int, known))} to {max(map(int, known))}"
-        raise InputError(f"an experiment must be a number ({numbers}) or all, but is {wrong[0]}")
+        raise ConfigError(f"an experiment must be a number ({numbers}) or all, but is {wrong[0]}")
     return tuple(known[name] for name in dict.fromkeys(names))
