@@ -8,30 +8,42 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
+from seq2see.explain.explained_model import ExplainedModel as ExplainedModel
+from seq2see.explain.head_ablation import (
+    HeadImportanceReport as HeadImportanceReport,
+    measure_head_importance as measure_head_importance,
+)
 from seq2see.explain.intervention_types import (
-    AblateHeads,
-    AblateLayer,
-    AblatePositions,
-    AblateSublayer,
-    ForceContinuation,
-    Intervention,
-    MaskKeys,
-    ScaleAttentionScores,
-    ShiftPositions,
-    list_head_ablations,
+    AblateHeads as AblateHeads,
+    AblateLayer as AblateLayer,
+    AblatePositions as AblatePositions,
+    AblateSublayer as AblateSublayer,
+    ForceContinuation as ForceContinuation,
+    Intervention as Intervention,
+    MaskKeys as MaskKeys,
+    ScaleAttentionScores as ScaleAttentionScores,
+    ShiftPositions as ShiftPositions,
+    list_head_ablations as list_head_ablations,
 )
-from seq2see.explain.patched_model import copy_model_with_interventions
-from seq2see.explain.pronoun_test import PronounReport, run_pronoun_test
+from seq2see.explain.patched_model import (
+    copy_model_with_interventions as copy_model_with_interventions,
+)
+from seq2see.explain.pronoun_test import (
+    PronounReport as PronounReport,
+    run_pronoun_test as run_pronoun_test,
+)
 from seq2see.explain.trace_format import (
-    AttentionModuleTrace,
-    BeamNode,
-    DecodingStep,
-    SourceAttribution,
-    Trace,
+    AttentionModuleTrace as AttentionModuleTrace,
+    BeamNode as BeamNode,
+    DecodingStep as DecodingStep,
+    SourceAttribution as SourceAttribution,
+    Trace as Trace,
 )
-from seq2see.explain.tracing import TraceOptions, explain, trace_translation
+from seq2see.explain.tracing import (
+    TraceOptions as TraceOptions,
+    explain as explain,
+    trace_translation as trace_translation,
+)
 
 
 class _Callable(ModuleType):
@@ -42,30 +54,3 @@ class _Callable(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Callable
-
-__all__ = [
-    "AblateHeads",
-    "AblateLayer",
-    "AblatePositions",
-    "AblateSublayer",
-    "AttentionModuleTrace",
-    "BeamNode",
-    "DecodingStep",
-    "ExplainedModel",
-    "ForceContinuation",
-    "HeadImportanceReport",
-    "Intervention",
-    "MaskKeys",
-    "PronounReport",
-    "ScaleAttentionScores",
-    "ShiftPositions",
-    "SourceAttribution",
-    "Trace",
-    "TraceOptions",
-    "copy_model_with_interventions",
-    "explain",
-    "list_head_ablations",
-    "measure_head_importance",
-    "run_pronoun_test",
-    "trace_translation",
-]

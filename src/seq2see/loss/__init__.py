@@ -16,29 +16,16 @@ weights, or that of autocast.
 """
 
 from seq2see.loss.chunked import (
-    LossSum,
-    OutputWeights,
-    TeacherStates,
-    default_chunk_size,
-    smoothed_cross_entropy,
+    LossSum as LossSum,
+    OutputWeights as OutputWeights,
+    TeacherStates as TeacherStates,
+    default_chunk_size as default_chunk_size,
+    smoothed_cross_entropy as smoothed_cross_entropy,
 )
 from seq2see.loss.training_losses import (
-    LossConfig,
-    compute_chunked_cross_entropy,
-    compute_cross_entropy_with_distillation,
-    compute_cross_entropy_with_r_drop,
-    compute_loss_from_states,
+    LossConfig as LossConfig,
+    compute_chunked_cross_entropy as compute_chunked_cross_entropy,
+    compute_cross_entropy_with_distillation as compute_cross_entropy_with_distillation,
+    compute_cross_entropy_with_r_drop as compute_cross_entropy_with_r_drop,
+    compute_loss_from_states as compute_loss_from_states,
 )
-
-__all__ = [
-    "LossConfig",
-    "LossSum",
-    "OutputWeights",
-    "TeacherStates",
-    "compute_chunked_cross_entropy",
-    "compute_cross_entropy_with_distillation",
-    "compute_cross_entropy_with_r_drop",
-    "compute_loss_from_states",
-    "default_chunk_size",
-    "smoothed_cross_entropy",
-]

@@ -5,48 +5,27 @@ It works on ids and knows neither models nor text. Its components are separate: 
 the log-probabilities of a step, a selector orders the candidates, and a stopping criterion decides
 when the search of a sentence ends."""
 
-from seq2see.search.beam_search import search
+from seq2see.search.beam_search import search as search
 from seq2see.search.config import (
-    LengthConfig,
-    Phrase,
-    SamplingConfig,
-    SearchConfig,
-    SentenceSearchInput,
-    StopRule,
+    LengthConfig as LengthConfig,
+    Phrase as Phrase,
+    SamplingConfig as SamplingConfig,
+    SearchConfig as SearchConfig,
+    SentenceSearchInput as SentenceSearchInput,
+    StopRule as StopRule,
 )
 from seq2see.search.hypotheses import (
-    Beam,
-    Candidates,
-    CandidateStatus,
-    Hypothesis,
-    SearchObserver,
-    StepRecord,
+    Beam as Beam,
+    Candidates as Candidates,
+    CandidateStatus as CandidateStatus,
+    Hypothesis as Hypothesis,
+    SearchObserver as SearchObserver,
+    StepRecord as StepRecord,
 )
 from seq2see.search.incremental_decoder import (
-    EnsembleDecoder,
-    IncrementalDecoder,
-    StepOutput,
-    log_mean_probability,
+    EnsembleDecoder as EnsembleDecoder,
+    IncrementalDecoder as IncrementalDecoder,
+    StepOutput as StepOutput,
+    log_mean_probability as log_mean_probability,
 )
-from seq2see.search.step_processors import StepProcessor
-
-__all__ = [
-    "Beam",
-    "CandidateStatus",
-    "Candidates",
-    "EnsembleDecoder",
-    "Hypothesis",
-    "IncrementalDecoder",
-    "LengthConfig",
-    "Phrase",
-    "SamplingConfig",
-    "SearchConfig",
-    "SearchObserver",
-    "SentenceSearchInput",
-    "StepOutput",
-    "StepProcessor",
-    "StepRecord",
-    "StopRule",
-    "log_mean_probability",
-    "search",
-]
+from seq2see.search.step_processors import StepProcessor as StepProcessor
