@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,14 +18,16 @@ from seq2see.cli.options import (
     TorchDeviceOption,
     load_translator,
 )
-from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
+from seq2see.cli.usage_errors import (
+    call_all_collecting_errors,
+    format_given_option_names,
+    option_name,
+)
 from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.explain import Intervention, Trace, TraceOptions
+    from seq2see.explain import Intervention, TraceOptions
     from seq2see.model import ModelConfig
-    from seq2see.search import SearchConfig
-    from seq2see.translator import Translator
 
 AttentionAddress = tuple[str, int, str, int | None]
 """Stack, layer, kind and head of an attention; None means all heads."""
@@ -37,8 +38,6 @@ ATTRIBUTION_METHODS = (
     "integrated_gradients",
     "occlusion",
 )
-
-_INTERVENTION_FIELD = re.compile(r"interventions\.(?P<index>\d+)\.(?P<name>\w+)")
 
 _AttributionOption = Annotated[
     list[str] | None,
@@ -120,6 +119,7 @@ def explain(
     """
     from seq2see.cli import explain_output
     from seq2see.explain.intervention_types import parse_attention_address
+    from seq2see.explain.tracing import explain as trace_sentence
     from seq2see.search import SearchConfig
 
     search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -166,9 +166,19 @@ def explain(
         sentence = sys.stdin.read().strip() if text == "-" else text
         if address:
             _check_plot_attention(translator.bundle.config, address)
-        trace = _trace_sentence(
-            translator, sentence, target, search_config, interventions, trace_options
-        )
+        try:
+            trace = trace_sentence(
+                translator,
+                sentence,
+                target,
+                search=search_config,
+                interventions=[intervention for _, intervention in interventions],
+                options=trace_options,
+            )
+        except ConfigError as error:
+            options = [option for option, _ in interventions]
+            problems = (_name_intervention(problem, options) for problem in error.problems)
+            raise ConfigError(*problems) from None
         explain_output.output_trace(trace, output, address, as_json)
 
 
@@ -221,15 +231,6 @@ def _check_output_extension(path: Path | None, plot_attention: str | None) -> No
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedIntervention:
-    """An intervention, and the option that requested it."""
-
-    option: str
-    value: str
-    intervention: Intervention
-
-
 def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> None:
     """Raise ConfigError if the model does not have this attention or this head."""
     stack, layer, kind, head = address
@@ -245,15 +246,14 @@ def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> Non
         raise ConfigError(Problem("--plot-attention", message))
 
 
-def _parse_intervention(name: str, value: str) -> ParsedIntervention:
+def _parse_intervention(name: str, value: str) -> tuple[str, Intervention]:
+    """Return the option as it was typed, and the intervention that it requests."""
     from seq2see.explain.intervention_types import parse_intervention
 
-    option = f"--{name.replace('_', '-')}"
     try:
-        parsed = parse_intervention(name, value)
+        return f"{option_name(name)} {value}", parse_intervention(name, value)
     except ConfigError as error:
-        raise ConfigError(*(replace(p, field=option) for p in error.problems)) from None
-    return ParsedIntervention(option, value, parsed)
+        raise ConfigError(*(replace(p, field=name) for p in error.problems)) from None
 
 
 def _build_trace_options(
@@ -277,37 +277,9 @@ def _build_trace_options(
     )
 
 
-def _trace_sentence(
-    translator: Translator,
-    sentence: str,
-    target: str | None,
-    search: SearchConfig,
-    interventions: Sequence[ParsedIntervention],
-    options: TraceOptions,
-) -> Trace:
-    """Trace the translation of a sentence; errors name the options of the command."""
-    from seq2see.explain.tracing import explain
-
-    try:
-        return explain(
-            translator,
-            sentence,
-            target,
-            search=search,
-            interventions=[parsed.intervention for parsed in interventions],
-            options=options,
-        )
-    except ConfigError as error:
-        problems = (_with_option_name(problem, interventions) for problem in error.problems)
-        raise ConfigError(*problems) from None
-
-
-def _with_option_name(
-    problem: Problem, interventions: Sequence[ParsedIntervention]
-) -> Problem | str:
+def _name_intervention(problem: Problem, options: Sequence[str]) -> Problem | str:
     """Return the problem of an intervention with the option that requested it."""
-    match = _INTERVENTION_FIELD.match(problem.field)
-    if not match:
-        return problem
-    parsed, name = interventions[int(match["index"])], match["name"]
-    return f"`{parsed.option} {parsed.value}`: {name} {problem.message}"
+    match problem.field.split("."):
+        case ["interventions", index, name]:
+            return f"`{options[int(index)]}`: {name} {problem.message}"
+    return problem
