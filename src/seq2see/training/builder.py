@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,58 +30,38 @@ from seq2see.training.config import RunConfig, find_component_length_limits
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimization import LearningRateSchedule, build_optimizer
-from seq2see.training.run_directory import CorpusRecord, RunDirectory
+from seq2see.training.run_directory import CorpusRecord, RunDirectory, flatten_table
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
 
 
-@dataclass(frozen=True)
-class PretrainedModels:
-    """Models that a run starts from or learns from, if any."""
+def load_pretrained_models(paths: Mapping[str, Path]) -> dict[str, Bundle]:
+    """Load model directories that a run starts from or learns from, by recipe key.
 
-    init_from: Bundle | None = None
-    """Model whose weights are fine-tuned."""
-    teacher: Bundle | None = None
-    """Model whose output distribution is learned (distillation)."""
+    Raise InputError if a model was not trained by seq2see or the tokenizers differ.
+    """
+    models = {key: _load_trainable(path, key) for key, path in paths.items()}
+    if len({bundle.tokenizers.fingerprint for bundle in models.values()}) > 1:
+        raise InputError(
+            "`train.init_from` and `loss.teacher` must have the same tokenizer, but differ"
+        )
+    return models
 
-    @classmethod
-    def load(cls, paths: Mapping[str, Path]) -> PretrainedModels:
-        """Load the model directories, given by recipe key.
 
-        Raise InputError if a model was not trained by seq2see or the tokenizers differ.
-        """
-        bundles = {key: _load_trainable(path, key) for key, path in paths.items()}
-        models = cls(bundles.get("train.init_from"), bundles.get("loss.teacher"))
-        fingerprints = {bundle.tokenizers.fingerprint for bundle in models if bundle}
-        if len(fingerprints) > 1:
-            raise InputError(
-                "`train.init_from` and `loss.teacher` must have the same tokenizer, but differ"
-            )
-        return models
-
-    def __iter__(self) -> Iterator[Bundle | None]:
-        return iter((self.init_from, self.teacher))
-
-    @property
-    def tokenizers(self) -> TokenizerPair | None:
-        """Tokenizers of the models, which the run must use; None without models."""
-        return next((bundle.tokenizers for bundle in self if bundle), None)
-
-    def check_max_length(self, max_length: int) -> None:
-        """Raise ConfigError if a model supports only shorter sentences than `max_length`."""
-        models = {"train.init_from": self.init_from, "loss.teacher": self.teacher}
-        problems = [
-            Problem(
-                "batches.max_length",
-                f"must be at most {limit - 1}, since `{key}` supports {limit} tokens including "
-                f"the end token, but is {max_length} instead",
-            )
-            for key, bundle in models.items()
-            for limit in (find_component_length_limits(bundle.config).values() if bundle else ())
-            if limit <= max_length
-        ]
-        if problems:
-            raise ConfigError(*problems)
+def check_pretrained_max_length(models: Mapping[str, Bundle], max_length: int) -> None:
+    """Raise ConfigError if a model supports only shorter sentences than `max_length`."""
+    problems = [
+        Problem(
+            "batches.max_length",
+            f"must be at most {limit - 1}, since `{key}` supports {limit} tokens including "
+            f"the end token, but is {max_length} instead",
+        )
+        for key, bundle in models.items()
+        for limit in find_component_length_limits(bundle.config).values()
+        if limit <= max_length
+    ]
+    if problems:
+        raise ConfigError(*problems)
 
 
 def override_finetuned_model_config(
@@ -93,7 +72,7 @@ def override_finetuned_model_config(
     Raise ConfigError if anything except dropout would change.
     """
     changed = config.replace(**overrides)
-    old, new = dict(_flatten(config.model_dump())), dict(_flatten(changed.model_dump()))
+    old, new = (dict(flatten_table(each.model_dump())) for each in (config, changed))
     problems = [
         Problem(
             f"model.{path}",
@@ -106,15 +85,6 @@ def override_finetuned_model_config(
     if problems:
         raise ConfigError(*problems)
     return changed
-
-
-def _flatten(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted path and the value of each key of a nested table."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
 
 
 def _load_trainable(path: Path, key: str) -> Bundle:
@@ -214,12 +184,16 @@ class RunBuilder:
 
     def compute_model_checksums(self) -> dict[str, str]:
         """Return the SHA-256 of the weights of the pretrained models, by recipe key."""
-        return {key: _checksum(path) for key, path in self.pretrained_model_paths.items()}
+        checksums = {}
+        for key, path in self.pretrained_model_paths.items():
+            with reading(path):
+                checksums[key] = compute_sha256(path / WEIGHTS_FILE)
+        return checksums
 
     @cached_property
-    def pretrained_models(self) -> PretrainedModels:
-        """Models that the run starts from or learns from."""
-        return PretrainedModels.load(self.pretrained_model_paths)
+    def pretrained_models(self) -> dict[str, Bundle]:
+        """Models that the run starts from or learns from, by recipe key."""
+        return load_pretrained_models(self.pretrained_model_paths)
 
     @cached_property
     def model_overrides(self) -> dict[str, Any]:
@@ -234,7 +208,7 @@ class RunBuilder:
     @cached_property
     def model_config(self) -> ModelConfig:
         """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
-        if bundle := self.pretrained_models.init_from:
+        if bundle := self.pretrained_models.get("train.init_from"):
             return override_finetuned_model_config(bundle.config, self.model_overrides)
         source, target = self.tokenizers.source, self.tokenizers.target
         target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
@@ -244,22 +218,19 @@ class RunBuilder:
         """Build a model with its initial weights, which are the same in every worker."""
         torch.manual_seed(mix_seeds(self.run_config.train.seed))
         model = Transformer.from_config(self.model_config)
-        if bundle := self.pretrained_models.init_from:
+        if bundle := self.pretrained_models.get("train.init_from"):
             model.load_state_dict(bundle.build_model().state_dict())
         return model
 
-    def build_objective(self) -> Objective:
+    def build_objective(self, with_teacher: bool = True) -> Objective:
         """Build the training objective: the model, its loss and, with distillation, the teacher."""
-        if teacher := self.pretrained_models.teacher:
-            model = teacher.build_model().to(self.workers.device)
-            return self._build_objective(model.requires_grad_(False))
-        return self._build_objective()
-
-    def _build_objective(self, teacher: Transformer | None = None) -> Objective:
-        device = self.workers.device
-        dtype = choose_dtype(self.run_config.train.precision, device)
-        loss = self.run_config.loss
-        return Objective(self.build_model().to(device), loss, PAD_ID, teacher, dtype)
+        training, device, teacher = self.run_config.train, self.workers.device, None
+        bundle = self.pretrained_models.get("loss.teacher")
+        if bundle and with_teacher:
+            teacher = bundle.build_model().to(device).requires_grad_(False)
+        dtype = choose_dtype(training.precision, device)
+        model = self.build_model().to(device)
+        return Objective(model, self.run_config.loss, PAD_ID, teacher, dtype)
 
     def build_updater(self, objective: Objective, num_updates: int) -> ModelUpdater:
         """Build what updates the weights, with a schedule for this number of updates."""
@@ -312,12 +283,6 @@ class RunBuilder:
             self.tokenizers,
             self.run_config.data.languages,
             self.workers,
-            self._build_objective,  # without the teacher
+            partial(self.build_objective, with_teacher=False),
             self.run_config.batches,
         )
-
-
-def _checksum(directory: Path) -> str:
-    """Return the SHA-256 of the weights of a model directory."""
-    with reading(directory):
-        return compute_sha256(directory / WEIGHTS_FILE)

@@ -6,6 +6,7 @@ to encode it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,14 +28,15 @@ from seq2see.errors import InputError
 from seq2see.keyed_random import ReservoirSample
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text import TokenizerPair
-from seq2see.training.builder import RunBuilder, override_finetuned_model_config
+from seq2see.training.builder import (
+    RunBuilder,
+    check_pretrained_max_length,
+    override_finetuned_model_config,
+)
 from seq2see.training.config import RunConfig
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.process_and_update_counts import (
-    choose_processes,
-    read_torchrun_world_size_or_zero,
-)
-from seq2see.training.run_directory import CorpusRecord, RunDirectory
+from seq2see.training.process_and_update_counts import choose_processes
+from seq2see.training.run_directory import CorpusRecord, RunDirectory, RunPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,10 @@ def prepare_run(
     directory.check_can_start(resume)
     is_resumed = directory.has_run
     builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
-    if bundle := builder.pretrained_models.init_from:
+    if bundle := builder.pretrained_models.get("train.init_from"):
         override_finetuned_model_config(bundle.config, builder.model_overrides)
     tokenizers = None if is_resumed else _check_data_and_train_tokenizers(builder, on_stage)
-    plan = directory.load_plan(*_identify_inputs(builder)) if is_resumed else None
+    plan = _load_plan(builder) if is_resumed else None
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
         if tokenizers:
@@ -80,18 +82,19 @@ def prepare_run(
         yield RunReadyToStart(builder, processes, [*_notes(builder, processes)])
 
 
-def _identify_inputs(builder: RunBuilder) -> tuple[RunConfig, dict[str, str], dict[str, str]]:
-    """Return the settings, and the checksums of models and corpora as they are now."""
+def _load_plan(builder: RunBuilder) -> RunPlan:
+    """Return the plan of a run to resume; raise ConfigError or InputError if its inputs changed."""
     fingerprints = {
         f"{corpus.name} ({key})": corpus.fingerprint for key, corpus in builder.corpora.items()
     }
-    return builder.run_config, builder.compute_model_checksums(), fingerprints
+    checksums = builder.compute_model_checksums()
+    return builder.directory.load_plan(builder.run_config, checksums, fingerprints)
 
 
 def _check_data_and_train_tokenizers(builder: RunBuilder, on_stage: StageCallback) -> TokenizerPair:
     """Check the corpora of a new run and return its tokenizers. Nothing is written."""
     config, pretrained = builder.run_config, builder.pretrained_models
-    pretrained.check_max_length(config.batches.max_length)
+    check_pretrained_max_length(pretrained, config.batches.max_length)
     reader = _TrainingTextReader(config.tokenizer.max_lines, config.tokenizer.joint, on_stage)
     samples = {
         key: reader.read(corpus) if key in builder.training_keys else sample_pairs(corpus)
@@ -103,12 +106,16 @@ def _check_data_and_train_tokenizers(builder: RunBuilder, on_stage: StageCallbac
         config.data.languages,
     )
     sources, targets = (lines.items for lines in reader.lines)
-    tokenizers = pretrained.tokenizers or TokenizerPair.train(
-        sources,
-        targets,
-        config.tokenizer,
-        on_message=lambda _: on_stage("training the tokenizer", len(sources) + len(targets)),
-    )
+    if pretrained:
+        tokenizers = next(iter(pretrained.values())).tokenizers
+    else:
+        num_lines = len(sources) + len(targets)
+        tokenizers = TokenizerPair.train(
+            sources,
+            targets,
+            config.tokenizer,
+            on_message=lambda _: on_stage("training the tokenizer", num_lines),
+        )
     for key, sample in samples.items():
         block = PairBlock([p.source for p in sample.pairs], [p.target for p in sample.pairs])
         blocks = chain([block], sample.corpus.read_blocks())  # the text is rarely needed
@@ -187,7 +194,7 @@ def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
         if skipped := str(encoded.skipped):
             note = " (validation loss only)" if key in builder.evaluation_keys else ""
             yield f"{builder.corpora[key].name}{note}: {skipped}."
-    processes = read_torchrun_world_size_or_zero() or processes
+    processes = int(os.environ.get("WORLD_SIZE", processes))  # set by torchrun
     if processes > 1 and builder.model_config.norm.kind == "batch":
         yield (
             f"Batch normalization uses the statistics of each of the {processes} processes; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
 from itertools import islice
 
 import torch
@@ -47,11 +46,6 @@ def choose_processes(requested: int | None, batch_tokens: int) -> int:
     return max(1, min(count_available_cores(), batch_tokens // MIN_TOKENS_PER_WORKER))
 
 
-def read_torchrun_world_size_or_zero() -> int:
-    """Return the number of workers that torchrun started on all machines; 0 without torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "0"))
-
-
 MEASUREMENT_SECONDS = 4.0
 """Approximate time to measure updates."""
 _MAX_MEASURED_UPDATES = 50
@@ -79,13 +73,14 @@ def plan_processes_and_updates(
     objective = builder.build_objective()
     update_seconds = {workers.world_size: measure_update_seconds(builder, objective, seconds)}
     validation, final = _estimate_evaluations(builder, objective)
-    if (
-        may_choose_processes
-        and training.processes is None
-        and workers.world_size > 1
-        and not training.fsdp
-    ):
-        update_seconds[1] = _measure_single_process(builder)
+    is_chosen = may_choose_processes and training.processes is None and not training.fsdp
+    if is_chosen and workers.world_size > 1:
+        single_seconds = 0.0
+        if workers.is_main:  # with all threads, while the others wait
+            single = builder.for_single_process()
+            torch.set_num_threads(choose_threads(training.threads, 1))
+            single_seconds = measure_update_seconds(single, single.build_objective())
+        update_seconds[1] = float(workers.broadcast(single_seconds))
     processes = min(update_seconds, key=lambda count: update_seconds[count])
     local_processes = workers.local_world_size if processes == workers.world_size else 1
     elapsed = float(workers.broadcast(time.perf_counter() - start))
@@ -97,17 +92,6 @@ def plan_processes_and_updates(
         validation,
         final,
     )
-
-
-def _measure_single_process(builder: RunBuilder) -> float:
-    """Return the seconds per update of the main process with all threads, while the others wait."""
-    workers = builder.workers
-    seconds = 0.0
-    if workers.is_main:
-        single = builder.for_single_process()
-        torch.set_num_threads(choose_threads(single.run_config.train.threads, 1))
-        seconds = measure_update_seconds(single, single.build_objective())
-    return float(workers.broadcast(seconds))
 
 
 def measure_update_seconds(
@@ -149,26 +133,18 @@ def _plan_updates(
     final_seconds: float,
     elapsed: float = 0.0,
 ) -> int:
-    """Return the number of updates; `elapsed` is the time that the measurement has taken."""
-    limits = _update_limits(builder, update_seconds, validation_seconds, final_seconds, elapsed)
-    return math.ceil(min(limits))
+    """Return the number of updates that all limits of the recipe allow.
 
-
-def _update_limits(
-    builder: RunBuilder,
-    update_seconds: float,
-    validation_seconds: float,
-    final_seconds: float,
-    elapsed: float,
-) -> Iterator[float]:
-    """Yield the number of updates that each limit of the recipe allows."""
-    training = builder.run_config.train
+    `elapsed` is the time that the measurement has taken.
+    """
+    training, limits = builder.run_config.train, []
     if training.max_updates:
-        yield training.max_updates
+        limits.append(float(training.max_updates))
     if training.max_epochs:
-        yield training.max_epochs * builder.updates_per_epoch
+        limits.append(training.max_epochs * builder.updates_per_epoch)
     if training.max_minutes:
         available = 60 * training.max_minutes - elapsed
         reserved = min(final_seconds, _MAX_EVALUATION_FRACTION * available)
         per_update = update_seconds + validation_seconds / builder.run_config.validation.interval
-        yield max(1.0, (available - reserved) / per_update)
+        limits.append(max(1.0, (available - reserved) / per_update))
+    return math.ceil(min(limits))

@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,21 +87,13 @@ class RunDirectory:
         """Whether a run was started in the directory."""
         return (self.path / RUN_FILE).exists()
 
-    def lock(self) -> AbstractContextManager[None]:
-        """Lock the directory, which must exist; raise InputError if another run holds the lock."""
-        return self._lock(self.path)
-
-    def lock_workers(self) -> AbstractContextManager[None]:
-        """Lock the directory as its workers do.
-
-        Workers whose parent process was killed may still save a checkpoint.
-        """
-        return self._lock(self.cache)
-
     @contextmanager
-    def _lock(self, path: Path) -> Iterator[None]:
-        """Lock a directory. The kernel releases it when the process ends, even if it is killed."""
-        descriptor = os.open(path, os.O_RDONLY)
+    def lock(self) -> Iterator[None]:
+        """Lock the directory, which must exist; raise InputError if another run holds the lock.
+
+        The kernel releases it when the process ends, even if it is killed.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY)
         try:
             if not _acquire_lock(descriptor):
                 raise InputError(
@@ -178,9 +170,9 @@ class RunDirectory:
             plan = RunPlan(**content["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
-        old = {"recipe": stored_recipe.model_dump(mode="json"), "models": content["models"]}
-        new = {"recipe": run_config.model_dump(mode="json"), "models": model_checksums or {}}
-        if found := list(_differences(old, new)):
+        old = {**stored_recipe.model_dump(mode="json"), "models": content["models"]}
+        new = {**run_config.model_dump(mode="json"), "models": model_checksums or {}}
+        if found := list(_find_differences(old, new)):
             raise ConfigError(*(f"cannot resume with changed settings: {each}" for each in found))
         _check_corpora_unchanged(content["corpora"], corpus_fingerprints or {})
         return plan
@@ -211,21 +203,30 @@ def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> 
         )
 
 
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[Problem]:
+def flatten_table(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted path and the value of each key of a nested table."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from flatten_table(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
+
+
+def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a description of each key whose value differs."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
-            inner_path = f"{path}.{key}" if path not in {"", "recipe"} else str(key)
-            yield from _differences(old.get(key), new.get(key), inner_path)
-    elif old != new:
-        old_text, new_text = ("unset" if x is None else json.dumps(x) for x in (old, new))
-        yield Problem(path, f"was {old_text}, but is {new_text} instead{_advice(path, old)}")
+    old, new = (dict(flatten_table(table)) for table in (old, new))
+    for path in sorted(old.keys() | new.keys()):
+        values = old.get(path), new.get(path)
+        if values[0] != values[1]:
+            old_text, new_text = ("unset" if x is None else json.dumps(x) for x in values)
+            advice = _advice(path, values[0])
+            yield Problem(path, f"was {old_text}, but is {new_text} instead{advice}")
 
 
 def _advice(path: str, old: Any) -> str:
     """Return how to restore a setting, which may have been set on the command line."""
     has_tables = isinstance(old, list) and any(isinstance(each, dict) for each in old)
-    if path.startswith("models.") or isinstance(old, dict) or has_tables:
+    if path.startswith("models.") or has_tables:
         return ""
     if old is None:
         return ": leave it out"

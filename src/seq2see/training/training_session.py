@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -48,20 +47,14 @@ MAX_BLEU_LOSS = 0.2
 """Largest loss of BLEU for which the faster stop rule is stored with the model."""
 
 
+@dataclass
 class FinalModelWriter:
     """Scores the final weights and writes the model directory."""
 
-    def __init__(
-        self,
-        builder: RunBuilder,
-        objective: Objective,
-        log: TrainingLog,
-        progress: TrainingProgress,
-    ) -> None:
-        self._builder = builder
-        self._objective = objective
-        self._log = log
-        self._progress = progress
+    _builder: RunBuilder
+    _objective: Objective
+    _log: TrainingLog
+    _progress: TrainingProgress
 
     def write(self, weights: Mapping[str, Tensor]) -> None:
         """Score these weights, and write the model directory and the plot of the training curves.
@@ -69,16 +62,16 @@ class FinalModelWriter:
         All workers must call it: they share the translation of the evaluation sets.
         """
         load_model_tensors(self._objective.model, weights)
-        provenance, builder = self._build_provenance(), self._builder
+        config = self._builder.run_config
         bundle = Bundle(
-            builder.model_config,
-            builder.tokenizers,
-            builder.run_config.data.languages,
+            self._builder.model_config,
+            self._builder.tokenizers,
+            config.data.languages,
             weights,
-            max_length=builder.run_config.batches.max_length,
-            provenance=provenance,
+            max_length=config.batches.max_length,
+            provenance=self._build_provenance(),
         )
-        builder.workers.run_on_main(lambda: self._save(bundle))
+        self._builder.workers.run_on_main(lambda: self._save(bundle))
 
     def _save(self, bundle: Bundle) -> None:
         directory = self._builder.directory
@@ -92,19 +85,18 @@ class FinalModelWriter:
         """Store source sentences by which int8 inference is checked on the user's CPU."""
         num_probes = self._builder.run_config.checkpoints.int8_probes
         pairs = self._builder.evaluation_pairs["data.valid"][:num_probes]
-        lines = [pair.source for pair in pairs]
         path = self._builder.directory.path / PROBE_FILE
-        if lines:
-            path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        else:
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        if pairs:
+            path.write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
 
     def _build_provenance(self) -> Provenance:
         """Score the model and return how it was made."""
         builder = self._builder
-        valid = self._score("validation set", "data.valid")
-        test = self._score("test set", "data.test") if "data.test" in builder.corpora else None
-        stop_rule = self._choose_stop_rule(valid)
+        results = {"validation set": self._score("validation set", "data.valid")}
+        if "data.test" in builder.corpora:
+            results["test set"] = self._score("test set", "data.test")
+        stop_rule = self._choose_stop_rule(results["validation set"])
         return Provenance(
             recipe=builder.run_config.model_dump(mode="json"),
             data=[
@@ -114,8 +106,11 @@ class FinalModelWriter:
                 for record in builder.corpus_records.values()
             ],
             scores=[
-                *_reported_scores("validation set", valid),
-                *_reported_scores("test set", test),
+                ReportedScore(
+                    data=name, metric=score.name, value=score.value, signature=score.signature
+                )
+                for name, result in results.items()
+                for score in result.scores.values()
             ],
             notes={STOP_RULE_NOTE: stop_rule},
             date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -131,9 +126,8 @@ class FinalModelWriter:
 
     def _evaluate(self, key: str, stop_rule: StopRule) -> ValidationResult:
         start = time.perf_counter()
-        result = self._builder.build_evaluator(key).evaluate(
-            self._objective, FINAL_EVALUATION, stop_rule
-        )
+        evaluator = self._builder.build_evaluator(key)
+        result = evaluator.evaluate(self._objective, FINAL_EVALUATION, stop_rule)
         self._progress.seconds += time.perf_counter() - start
         return result
 
@@ -146,13 +140,6 @@ class FinalModelWriter:
         fast = self._evaluate("data.valid", "beam_full")
         lost_bleu = exact.metric_value("bleu") - fast.metric_value("bleu")
         return "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
-
-
-def _reported_scores(name: str, result: ValidationResult | None) -> Iterator[ReportedScore]:
-    for score in result.scores.values() if result else ():
-        yield ReportedScore(
-            data=name, metric=score.name, value=score.value, signature=score.signature
-        )
 
 
 ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogDestination]
@@ -181,23 +168,21 @@ def train_as_worker(
     main process continues alone if that is faster; the other workers then return None. Otherwise
     the number of processes was set by torchrun.
     """
-    workers, directory = builder.workers, builder.directory
-    with ExitStack() as locks:
-        workers.run_on_main(lambda: locks.enter_context(directory.lock_workers()))
-        tune_malloc()
-        threads = choose_threads(
-            builder.run_config.train.threads, workers.local_world_size, may_choose_processes
-        )
-        torch.set_num_threads(threads)
-        plan = _load_or_make_plan(builder, may_choose_processes)
-        if not may_choose_processes:
-            plan = plan.with_processes(workers.world_size, threads)
-        elif plan.processes < workers.world_size:  # one process with several threads is faster
-            if not workers.is_main:
-                return None
-            builder = builder.for_single_process()
-        torch.set_num_threads(plan.threads)
-        return TrainingSession(builder, plan, create_display).run()
+    workers = builder.workers
+    tune_malloc()
+    threads = choose_threads(
+        builder.run_config.train.threads, workers.local_world_size, may_choose_processes
+    )
+    torch.set_num_threads(threads)
+    plan = _load_or_make_plan(builder, may_choose_processes)
+    if not may_choose_processes:
+        plan = plan.with_processes(workers.world_size, threads)
+    elif plan.processes < workers.world_size:  # one process with several threads is faster
+        if not workers.is_main:
+            return None
+        builder = builder.for_single_process()
+    torch.set_num_threads(plan.threads)
+    return _train(builder, plan, create_display)
 
 
 def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPlan:
@@ -218,57 +203,44 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
     return plan
 
 
-class TrainingSession:
-    """All parts of a running training, restored from the last checkpoint if there is one."""
+def _train(builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFactory) -> RunEnding:
+    """Train until the end or an interruption; at the end, write the model directory."""
+    config, objective = builder.run_config, builder.build_objective()
+    updater = builder.build_updater(objective, plan.num_updates)
+    decay = config.checkpoints.ema_decay
+    average = ExponentialMovingAverage(objective.model, decay) if decay else None
+    state = TrainingState(objective.model, updater.optimizer, updater.schedule, average)
+    checkpoints = CheckpointDirectory(builder.directory.checkpoints, config.checkpoints)
+    checkpoints.restore_last(state)
+    log = TrainingLog(
+        _build_log_writers(builder, state.progress, lambda: create_display(plan, state.progress))
+        if builder.workers.is_main
+        else []
+    )
+    evaluator = builder.build_evaluator("data.valid")
+    trainer = Trainer(
+        updater,
+        builder.build_loader(),
+        partial(evaluator.evaluate, objective, config.validation),
+        state,
+        checkpoints,
+        log,
+        config.validation,
+        plan.num_updates,
+        builder.workers,
+    )
+    signal_name = trainer.run()
+    if signal_name is None:
+        result = FinalModelWriter(builder, objective, log, state.progress)
+        result.write(checkpoints.final_weights(state))
+    return RunEnding(signal_name, state.progress.update)
 
-    def __init__(
-        self, builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFactory
-    ) -> None:
-        self.builder = builder
-        self.plan = plan
-        self.objective = builder.build_objective()
-        self.updater = builder.build_updater(self.objective, plan.num_updates)
-        self.state = self._build_state()
-        config = builder.run_config.checkpoints
-        self.checkpoints = CheckpointDirectory(builder.directory.checkpoints, config)
-        self.checkpoints.restore_last(self.state)
-        self.log = TrainingLog(self._build_log_writers(create_display))
 
-    def _build_state(self) -> TrainingState:
-        model, decay = self.objective.model, self.builder.run_config.checkpoints.ema_decay
-        average = ExponentialMovingAverage(model, decay) if decay else None
-        return TrainingState(model, self.updater.optimizer, self.updater.schedule, average)
-
-    def _build_log_writers(self, create_display: ProgressDisplayFactory) -> list[LogDestination]:
-        """Return the log writers of the main process; the other workers have none."""
-        if not self.builder.workers.is_main:
-            return []
-        directory, progress = self.builder.directory, self.state.progress
-        writers: list[LogDestination] = [
-            JsonlLogWriter(directory.log, progress.update),
-            create_display(self.plan, progress),
-        ]
-        if self.builder.run_config.train.tensorboard and is_tensorboard_installed():
-            writers.append(TensorBoardWriter(directory.tensorboard, progress.update))
-        return writers
-
-    def run(self) -> RunEnding:
-        """Train until the end or an interruption; at the end, write the model directory."""
-        builder, config = self.builder, self.builder.run_config.validation
-        evaluator = builder.build_evaluator("data.valid")
-        trainer = Trainer(
-            self.updater,
-            builder.build_loader(),
-            partial(evaluator.evaluate, self.objective, config),
-            self.state,
-            self.checkpoints,
-            self.log,
-            config,
-            self.plan.num_updates,
-            builder.workers,
-        )
-        signal_name = trainer.run()
-        if signal_name is None:
-            result = FinalModelWriter(builder, self.objective, self.log, self.state.progress)
-            result.write(self.checkpoints.final_weights(self.state))
-        return RunEnding(signal_name, self.state.progress.update)
+def _build_log_writers(
+    builder: RunBuilder, progress: TrainingProgress, create_display: Callable[[], LogDestination]
+) -> list[LogDestination]:
+    directory = builder.directory
+    writers = [JsonlLogWriter(directory.log, progress.update), create_display()]
+    if builder.run_config.train.tensorboard and is_tensorboard_installed():
+        writers.append(TensorBoardWriter(directory.tensorboard, progress.update))
+    return writers
