@@ -108,14 +108,12 @@ def evaluate_and_print_demo_results(directory: Path) -> None:
     from seq2see import metrics
     from seq2see.bundle import Bundle
     from seq2see.data import fables
-    from seq2see.engines.torch_engine import TorchEngine
     from seq2see.evaluate import compute_pronoun_accuracy
     from seq2see.explain import ExplainedModel, run_pronoun_test
-    from seq2see.translator import Translator
+    from seq2see.translator import load
 
-    bundle = Bundle.load(directory)
-    translator = Translator(TorchEngine(bundle.build_model()), bundle.tokenizers)
-    short = _was_trained_on_short_fables(bundle)
+    translator = load(directory, "torch")
+    short = _was_trained_on_short_fables(Bundle.load(directory))
     test, unseen_pairs = (
         fables.load_fables_split("test", short),
         fables.load_unseen_pronoun_cases(short),
