@@ -9,32 +9,20 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import parse_languages
 
-_DirectoryArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIRECTORY", help="Directory of a MarianMT model in Hugging Face format."
-    ),
-]
-_OutputOption = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="DIRECTORY", help="Model directory to create; must not exist."
-    ),
-]
-_LanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help="Language codes of source and target, for example en,de. Default: read from the "
-        "configuration or the name of the model.",
-    ),
-]
-
 
 def import_(
-    directory: _DirectoryArgument, output: _OutputOption, languages: _LanguagesOption = None
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
+    languages: Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")] = None,
 ) -> None:
-    """Convert a MarianMT model to a seq2see model directory."""
+    """Convert a MarianMT model to a seq2see model directory.
+
+    Args:
+        directory: Directory of a MarianMT model in Hugging Face format.
+        output: Model directory to create; must not exist.
+        languages: Language codes of source and target, for example en,de. Default: read from the
+            configuration or the name of the model.
+    """
     from seq2see import interop
     from seq2see.data.corpus_splitting_and_writing import check_not_existing
 

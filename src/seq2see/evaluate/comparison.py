@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
 from seq2see.evaluate.evaluation import EvaluationSet, MetricsConfig, score_to_json
-from seq2see.metrics import MetricComparison, MetricName, MetricStatistics, SignificanceTest
+from seq2see.metrics import MetricComparison, MetricStatistics, SignificanceTest
+from seq2see.registries import MetricName
 
 SIGNIFICANCE_LEVEL = 0.05
 SENTENCE_METRIC: MetricName = "chrf"

@@ -20,14 +20,12 @@ from seq2see.errors import InputError
 from seq2see.evaluate.alignment_error_rate import AlignmentReport
 from seq2see.metrics import (
     DEFAULT_SEED,
-    METRICS,
-    MetricName,
     MetricOptions,
     MetricScore,
     MetricStatistics,
-    Tokenization,
 )
 from seq2see.progress_callbacks import ProgressCallback
+from seq2see.registries import METRICS, MetricName, Tokenization
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translation, TranslationOptions, Translator
 
@@ -198,8 +196,8 @@ def score_to_json(score: MetricScore) -> dict[str, Any]:
         details = score.details
         record |= {
             "precisions": list(details.precisions),
-            "brevity_penalty": details.brevity_penalty,
-            "length_ratio": details.hypothesis_length / max(1, details.reference_length),
+            "brevity_penalty": details.bp,
+            "length_ratio": details.sys_len / max(1, details.ref_len),
         }
     return record
 

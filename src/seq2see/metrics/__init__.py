@@ -12,12 +12,9 @@ tokenized text.
 from __future__ import annotations
 
 from seq2see.metrics.sacrebleu_metrics import (
-    BleuDetails,
-    Lines,
     MetricOptions,
     MetricScore,
     MetricStatistics,
-    References,
     check_metrics_and_options,
     find_fallback_tokenization,
 )
@@ -30,21 +27,14 @@ from seq2see.metrics.scores_and_significance import (
     compute_metric_scores,
     score_statistics,
 )
-from seq2see.registries import METRICS, MetricName, Tokenization
 
 __all__ = [
     "DEFAULT_SEED",
-    "METRICS",
-    "BleuDetails",
-    "Lines",
     "MetricComparison",
-    "MetricName",
     "MetricOptions",
     "MetricScore",
     "MetricStatistics",
-    "References",
     "SignificanceTest",
-    "Tokenization",
     "check_metrics_and_options",
     "compare_statistics",
     "compute_metric_score",

@@ -6,7 +6,7 @@ Exact match and TER on characters are implemented here as metrics of sacrebleu.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, TypedDict, Unpack, get_args
 
@@ -98,25 +98,14 @@ class MetricOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class BleuDetails:
-    """Components of a BLEU score."""
-
-    precisions: tuple[float, ...]
-    """Precisions of n-grams from 1 to 4, in percent."""
-    brevity_penalty: float
-    hypothesis_length: int
-    reference_length: int
-
-
-@dataclass(frozen=True, slots=True)
 class MetricScore:
     """A score with the signature of its computation."""
 
     metric: MetricName
     value: float
     signature: str
-    details: BleuDetails | None = None
-    """Components of the score, for BLEU only."""
+    details: BLEUScore | None = field(default=None, compare=False)
+    """Components of the score, for BLEU only: precisions, brevity penalty and lengths."""
     interval: tuple[float, float] | None = None
     """95 % confidence interval over resampled test sets, if it was requested."""
 
@@ -180,10 +169,7 @@ class MetricStatistics:
         `settings` are added to the signature.
         """
         result = self._compute(stats.sum(axis=0))
-        details = None
-        if isinstance(result, BLEUScore):
-            precisions = tuple(map(float, result.precisions))
-            details = BleuDetails(precisions, float(result.bp), result.sys_len, result.ref_len)
+        details = result if isinstance(result, BLEUScore) else None
         signature = self.format_signature(**settings)
         return MetricScore(self.metric, float(result.score), signature, details, interval)
 
@@ -197,20 +183,22 @@ class MetricStatistics:
 
 def _check_lines(systems: Sequence[Lines], references: References) -> list[list[str]]:
     """Return the lists of references if each has one line per hypothesis."""
-    is_single = bool(references) and isinstance(references[0], str)
-    reference_lists: list[Any] = [references] if is_single or not references else list(references)
-    for lines in (*systems, *reference_lists):
+    is_single = not references or isinstance(references[0], str)
+    reference_lists: list[Any] = [references] if is_single else list(references)
+    lists = [*systems, *reference_lists]
+    for lines in lists:
         is_list = isinstance(lines, Sequence) and not isinstance(lines, str)
         if not is_list or not all(isinstance(line, str) for line in lines):
             raise InputError("hypotheses and references must be lists of texts, but are not")
-    num_lines = [[len(lines) for lines in lists] for lists in (systems, reference_lists)]
-    if len({*num_lines[0], *num_lines[1]}) > 1:
-        hypotheses, given_references = (", ".join(map(str, counts)) for counts in num_lines)
+    if len(set(map(len, lists))) > 1:
+        num_hypotheses, num_references = (
+            ", ".join(str(len(lines)) for lines in group) for group in (systems, reference_lists)
+        )
         raise InputError(
             "there must be as many references as hypotheses, but there are "
-            f"{hypotheses} hypotheses and {given_references} references"
+            f"{num_hypotheses} hypotheses and {num_references} references"
         )
-    if not num_lines[0][0]:
+    if not lists[0]:
         raise InputError("there must be at least one sentence to score, but there is none")
     return reference_lists
 

@@ -126,8 +126,6 @@ def compute_metric_scores(
 SignificanceTest = Literal["bootstrap", "randomization"]
 
 _DEFAULT_SAMPLES: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
-_SIGNATURE_KEYS: Mapping[SignificanceTest, str] = {"bootstrap": "bs", "randomization": "ar"}
-"""Key of the number of samples in the signature."""
 _ROUNDING_ERROR = 1e-9
 """Maximum difference of two sums of the same numbers in another order."""
 
@@ -168,47 +166,33 @@ def compare_statistics(
     Raises:
         InputError: If the number of samples is below 1.
     """
-    sample_counts = {test: _count_samples(test, samples) for test in tests}
-    max_samples = max(counts["bs"] for counts in sample_counts.values())
-    differences = bootstrap_differences(statistics, max_samples, seed)
-    return {
-        test: _run_test(statistics, test, counts, seed, differences[: counts["bs"]])
-        for test, counts in sample_counts.items()
-    }
-
-
-def _count_samples(test: SignificanceTest, samples: int | None) -> dict[str, int]:
-    """Return the numbers of samples by their keys in the signature.
-
-    The interval of a randomization test uses the default number of bootstrap samples.
-    """
-    test_samples = _DEFAULT_SAMPLES[test] if samples is None else samples
-    check_num_samples(test_samples)
-    return {"bs": _DEFAULT_SAMPLES["bootstrap"], _SIGNATURE_KEYS[test]: test_samples}
-
-
-def _run_test(
-    statistics: MetricStatistics,
-    test: SignificanceTest,
-    sample_counts: Mapping[str, int],
-    seed: int,
-    bootstrap: Float64Array,
-) -> MetricComparison:
+    counts = {test: _DEFAULT_SAMPLES[test] if samples is None else samples for test in tests}
+    for count in counts.values():
+        check_num_samples(count)
     first, second = map(statistics.compute_score, statistics.line_statistics)
     difference = second.value - first.value
-    if test == "bootstrap":
-        null_differences = np.abs(bootstrap) - np.abs(bootstrap).mean()
-    else:
-        null_differences = randomization_differences(statistics, sample_counts["ar"], seed)
-    return MetricComparison(
-        first,
-        second,
-        difference,
-        compute_interval_95(bootstrap),
-        _compute_p_value(null_differences, difference),
-        test,
-        statistics.format_signature(seed=seed, **sample_counts),
-    )
+    # The interval of a randomization test uses the default number of bootstrap samples.
+    default_count = _DEFAULT_SAMPLES["bootstrap"]
+    max_count = max(n if test == "bootstrap" else default_count for test, n in counts.items())
+    all_differences = bootstrap_differences(statistics, max_count, seed)
+    results: dict[SignificanceTest, MetricComparison] = {}
+    for test, count in counts.items():
+        settings = {"bs": count} if test == "bootstrap" else {"bs": default_count, "ar": count}
+        differences = all_differences[: settings["bs"]]
+        if test == "bootstrap":
+            null_differences = np.abs(differences) - np.abs(differences).mean()
+        else:
+            null_differences = randomization_differences(statistics, count, seed)
+        results[test] = MetricComparison(
+            first,
+            second,
+            difference,
+            compute_interval_95(differences),
+            _compute_p_value(null_differences, difference),
+            test,
+            statistics.format_signature(seed=seed, **settings),
+        )
+    return results
 
 
 def _compute_p_value(null_differences: Float64Array, difference: float) -> float:
