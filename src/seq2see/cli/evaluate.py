@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from seq2see.data.corpus_config_and_reading import CorpusConfig
-    from seq2see.evaluate import Evaluation, EvaluationSet, MetricsConfig
-    from seq2see.progress_callbacks import ProgressCallback
-    from seq2see.translator import TranslationOptions, Translator
+    from seq2see.evaluate import Evaluation
 
 
 def evaluate(
@@ -69,7 +66,7 @@ def evaluate(
             .pdf).
     """
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
-    from seq2see.evaluate import score_translations
+    from seq2see.evaluate import evaluate as evaluate_model, score_translations
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
@@ -98,9 +95,7 @@ def evaluate(
             task.test_set, task.references, languages, language
         )
         if translator:
-            report = _evaluate_model(
-                translator, test_set, translation_options, scoring, on_progress
-            )
+            report = evaluate_model(translator, test_set, translation_options, scoring, on_progress)
         else:
             texts = corpora_and_path_checks.read_translations(task.hypotheses, test_set)
             report = score_translations(texts, test_set, scoring)
@@ -155,25 +150,6 @@ def _hypotheses_conflicts(
             yield f"the MODEL {name} must be left out with `--hypotheses`"
     if names := format_given_option_names(model_options):
         yield f"{names} must be left out with `--hypotheses`: nothing is translated"
-
-
-def _evaluate_model(
-    translator: Translator,
-    test_set: EvaluationSet,
-    translation_options: TranslationOptions,
-    scoring: MetricsConfig,
-    on_progress: ProgressCallback,
-) -> Evaluation:
-    """Translate and score a test set; with known alignments, also score the model's alignment."""
-    from seq2see import evaluate as evaluation
-
-    report = evaluation.evaluate(translator, test_set, translation_options, scoring, on_progress)
-    if not test_set.fables:
-        return report
-    alignment = evaluation.HeadAlignmentScorer.from_bundle(translator.bundle).build_report(
-        test_set.fables, test_set.head_selection_fables
-    )
-    return replace(report, alignment=alignment)
 
 
 def _output_report(

@@ -45,7 +45,7 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
         strings_of_messages = [_find_strings(entry) for entry in selected]
 
         def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
-            new_header = _Header.from_entry(header, languages.target)
+            header_text, num_plurals = _update_header(header, languages.target)
             edits = dict[tuple[int, int], list[str]]()
             remaining = iter(translations)
             for entry, strings in zip(selected, strings_of_messages, strict=True):
@@ -53,10 +53,10 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
                 if any(line.has_failed for result in results for line in result):
                     continue
                 texts = [one.render(result) for one, result in zip(strings, results, strict=True)]
-                forms = _fill_plural_forms(texts, new_header.num_plurals)
+                forms = _fill_plural_forms(texts, num_plurals)
                 edits.update([_replace_translations(entry, forms), _mark_fuzzy(entry, lines)])
             if header:
-                edits.update([_replace_translations(header, [new_header.text])])
+                edits.update([_replace_translations(header, [header_text])])
             return decoded.encode(line_end.join(_apply_edits(lines, edits)))
 
         units = [
@@ -73,27 +73,19 @@ def _find_charset(data: bytes) -> str:
     return "utf-8" if label == "CHARSET" else label
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """The text of the header for the target language, and the number of plural forms."""
-
-    text: str
-    num_plurals: int
-
-    @classmethod
-    def from_entry(cls, entry: PoEntry | None, language: str) -> _Header:
-        """Update the header of a file, or create one."""
-        old = (entry.get_text("msgstr") if entry else None) or ""
-        fields = dict(line.split(":", 1) for line in old.splitlines() if ":" in line)
-        count = _NUM_PLURALS.search(fields.get("Plural-Forms", ""))
-        if not count:
-            fields["Plural-Forms"] = f" {get_plural_forms_header(language)}"
-            count = _NUM_PLURALS.search(fields["Plural-Forms"])
-        assert count
-        fields["Language"] = f" {language.replace('-', '_')}"
-        fields["X-Generator"] = " seq2see"
-        text = "".join(f"{key}:{value}\n" for key, value in fields.items())
-        return cls(text, min(max(int(count[1]), 1), _MAX_PLURALS))
+def _update_header(entry: PoEntry | None, language: str) -> tuple[str, int]:
+    """Return the text of the header for the target language, and the number of plural forms."""
+    old = (entry.get_text("msgstr") if entry else None) or ""
+    fields = dict(line.split(":", 1) for line in old.splitlines() if ":" in line)
+    count = _NUM_PLURALS.search(fields.get("Plural-Forms", ""))
+    if not count:
+        fields["Plural-Forms"] = f" {get_plural_forms_header(language)}"
+        count = _NUM_PLURALS.search(fields["Plural-Forms"])
+    assert count
+    fields["Language"] = f" {language.replace('-', '_')}"
+    fields["X-Generator"] = " seq2see"
+    text = "".join(f"{key}:{value}\n" for key, value in fields.items())
+    return text, min(max(int(count[1]), 1), _MAX_PLURALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +116,8 @@ def _find_strings(entry: PoEntry) -> list[_MessageString]:
 
 def _fill_plural_forms(strings: Sequence[str], num_plurals: int) -> list[str]:
     """Return the translations of a message: one, or one per plural form."""
-    if len(strings) == 1:
-        return [*strings]
-    singular, plural = strings
-    return [plural] if num_plurals == 1 else [singular, *[plural] * (num_plurals - 1)]
+    singular, *plural = strings
+    return [singular, *plural * (num_plurals - 1)] if num_plurals > 1 else [strings[-1]]
 
 
 def _replace_translations(entry: PoEntry, strings: Sequence[str]) -> LineEdit:
@@ -208,11 +198,6 @@ class PoEntry:
         return [one for one in self.fields if one.key.startswith("msgstr")]
 
     @property
-    def is_complete(self) -> bool:
-        """Return whether the message has a translation field, which is its last part."""
-        return bool(self.fields) and self.fields[-1].key.startswith("msgstr")
-
-    @property
     def is_message(self) -> bool:
         """Return whether this is a message that programs use, not the header or an old message."""
         return bool(self.translations) and not self.is_header and not self.is_obsolete
@@ -253,7 +238,7 @@ def parse_po_entries(lines: Sequence[str], file_name: str) -> Iterator[PoEntry]:
 
 
 def _starts_next_entry(entry: PoEntry, line: str, match: re.Match[str] | None) -> bool:
-    if not entry.is_complete:
+    if not entry.translations:
         return False
     if match:
         return not match["key"].startswith("msgstr")

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
@@ -82,12 +82,10 @@ def _find_cue_end(lines: Sequence[str], start: int, next_times: int, *, is_webvt
 
 def _find_paragraphs(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of consecutive lines that are not blank."""
-    first = start
-    for number in range(start, end + 1):
-        if number == end or not lines[number].strip():
-            if first < number:
-                yield first, number
-            first = number + 1
+    for has_text, group in groupby(range(start, end), key=lambda n: bool(lines[n].strip())):
+        if has_text:
+            numbers = list(group)
+            yield numbers[0], numbers[-1] + 1
 
 
 def _split_speakers(lines: Sequence[str], start: int, end: int, location: str) -> Iterator[_Speech]:

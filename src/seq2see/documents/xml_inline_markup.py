@@ -136,9 +136,9 @@ def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[Mar
     inline = classify(child) if isinstance(child.tag, str) else InlineClassification("standalone")
     match inline.kind:
         case "paired":
-            yield OpeningTag(key := _PairedKey(child), child)
+            yield OpeningTag(child, child)
             yield from convert_element_to_nodes(child, classify)
-            yield ClosingTag(key, child)
+            yield ClosingTag(child, child)
         case "open":
             yield OpeningTag(inline.pair_key, child)
         case "close":
@@ -147,13 +147,6 @@ def _to_nodes(child: etree._Element, classify: InlineClassifier) -> Iterator[Mar
             yield StandaloneTag(child, " ".join(get_inner_text(child).split()))
         case "standalone":
             yield StandaloneTag(child)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairedKey:
-    """Unique key of the two tags of a paired element."""
-
-    element: etree._Element
 
 
 def write_markup_nodes_into_element(container: etree._Element, nodes: Iterable[MarkupNode]) -> None:
@@ -165,7 +158,7 @@ def write_markup_nodes_into_element(container: etree._Element, nodes: Iterable[M
     for node in nodes:
         if isinstance(node, str):
             append_text(parents[-1], node)
-        elif isinstance(node, StandaloneTag) or not isinstance(node.key, _PairedKey):
+        elif isinstance(node, StandaloneTag) or not isinstance(node.key, etree._Element):
             copy = deepcopy(node.payload)
             copy.tail = None
             parents[-1].append(copy)

@@ -17,7 +17,7 @@ from seq2see.data import fables
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.fables import FableSentencePair, SplitName
 from seq2see.errors import InputError
-from seq2see.evaluate.alignment_error_rate import AlignmentReport
+from seq2see.evaluate.alignment_error_rate import AlignmentReport, HeadAlignmentScorer
 from seq2see.metrics import (
     DEFAULT_SEED,
     MetricOptions,
@@ -211,6 +211,7 @@ def evaluate(
 ) -> Evaluation:
     """Translate the sources of an evaluation set and score the translations.
 
+    For fables, the word alignment of the model is scored too.
     `on_progress` is called with the number of translated sentences and their total number.
     Raises InputError before the translation if a metric cannot be computed.
     """
@@ -222,8 +223,13 @@ def evaluate(
     translations = translate_evaluation_set(translator, evaluation_set, options, on_progress)
     seconds = time.perf_counter() - start
     texts = [translation.text for translation in translations]
+    alignment = None
+    if evaluation_set.fables:
+        scorer = HeadAlignmentScorer.from_bundle(translator.bundle)
+        alignment = scorer.build_report(evaluation_set.fables, evaluation_set.head_selection_fables)
     return replace(
         score_translations(texts, evaluation_set, scoring),
+        alignment=alignment,
         flags=Counter(str(flag) for translation in translations for flag in translation.flags),
         errors={line: t.error for line, t in enumerate(translations, 1) if t.error is not None},
         seconds=seconds,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2see.bundle import Bundle, Provenance, StartAndEndTokenIds
 from seq2see.engines.loading import STOP_RULE_NOTE
-from seq2see.errors import InputError
+from seq2see.errors import InputError, reading
 from seq2see.model import ModelConfig
 from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.text.sentencepiece_file import replace_vocabulary
@@ -231,11 +231,11 @@ def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, 
 
 def read_json_object(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file. Raises `InputError` if it is not an object."""
+    with reading(f"`{path}`"):
+        data = path.read_bytes()
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"`{path}` is missing") from None
-    except (OSError, ValueError) as error:
+        content = json.loads(data)
+    except ValueError as error:
         raise InputError(f"`{path}` cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"`{path}` must be a JSON object, but is {type(content).__name__} instead")
