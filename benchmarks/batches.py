@@ -50,8 +50,7 @@ def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
 def translate(engine: Engine, ids: Sequence[Sequence[int]], beam: int) -> list[Hypothesis]:
     """Return the best hypothesis of each sentence."""
     inputs = [
-        SentenceSearchInput(add_special_tokens(sentence, engine.special_tokens), line)
-        for line, sentence in enumerate(ids)
+        SentenceSearchInput(add_special_tokens(sentence, engine.special_tokens)) for sentence in ids
     ]
     config = SearchConfig(beam_size=beam, stop_rule="beam_full")
     return [hypotheses[0] for hypotheses in collect_in_order(engine.search(inputs, config))]

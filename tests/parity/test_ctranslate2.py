@@ -80,7 +80,7 @@ def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTransla
 
 def inputs_of(bundle: Bundle) -> list[SentenceSearchInput]:
     ids = bundle.tokenizers.source.encode_batch(LINES)
-    return [SentenceSearchInput([*sentence, EOS_ID], line) for line, sentence in enumerate(ids)]
+    return [SentenceSearchInput([*sentence, EOS_ID]) for sentence in ids]
 
 
 def compare(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:

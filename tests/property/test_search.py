@@ -79,9 +79,7 @@ def run(
     inputs: Sequence[SentenceSearchInput] | None = None,
     **settings: Any,
 ) -> list[list[Hypothesis]]:
-    inputs = inputs or [
-        SentenceSearchInput([0] * SOURCE_LENGTH, line_number=source) for source in sources
-    ]
+    inputs = inputs or [SentenceSearchInput([source] * SOURCE_LENGTH) for source in sources]
     return search(RandomDecoder(sources), inputs, config, bos=BOS, eos=EOS, pad=BOS, **settings)
 
 
@@ -231,7 +229,6 @@ def search_inputs(draw: st.DrawFn, required: bool = False) -> SentenceSearchInpu
     """Draw an input with any length, prefix and forbidden phrases, and with required phrases."""
     return SentenceSearchInput(
         source_ids=[0] * draw(st.integers(1, SOURCE_LENGTH)),
-        line_number=draw(st.integers(0, 3)),
         prefix=draw(st.just(()) | phrases),
         forbidden=tuple(draw(st.lists(phrases.filter(lambda p: len(p) > 1), max_size=2))),
         required=tuple(draw(st.lists(phrases, max_size=3))) if required else (),
@@ -534,7 +531,7 @@ def test_samples_follow_the_distribution(sampling: dict[str, Any]) -> None:
     below 20 in all but one case in 5,000."""
     lines, source = 3000, 77
     config = SearchConfig(sampling={"seed": 1, **sampling}, length=limit_length(1))
-    inputs = [SentenceSearchInput([0] * SOURCE_LENGTH, line_number=line) for line in range(lines)]
+    inputs = [SentenceSearchInput([line] * SOURCE_LENGTH) for line in range(lines)]
     results = run([source] * lines, config, inputs)
     counts = torch.bincount(torch.tensor([h[0].tokens[0] for h in results]), minlength=VOCABULARY)
     log_probs = RandomDecoder([source]).step(torch.tensor([[BOS]])).log_probs_BKV[0, 0]
@@ -552,16 +549,13 @@ def test_samples_follow_the_distribution(sampling: dict[str, Any]) -> None:
     assert ((counts - expected)[possible] ** 2 / expected[possible]).sum() < 20
 
 
-def test_samples_depend_on_seed_line_and_index() -> None:
+def test_samples_depend_on_seed_source_and_index() -> None:
     def sample(seed: int, line: int, n_best: int = 4) -> list[tuple[int, ...]]:
         config = SearchConfig(
             sampling={"seed": seed, "temperature": 3.0}, n_best=n_best, length=limit_length(12)
         )
         return [
-            h.tokens
-            for h in run([5], config, [SentenceSearchInput([0] * SOURCE_LENGTH, line_number=line)])[
-                0
-            ]
+            h.tokens for h in run([5], config, [SentenceSearchInput([line] * SOURCE_LENGTH)])[0]
         ]
 
     assert sample(1, 1) == sample(1, 1)

@@ -152,7 +152,7 @@ def test_sampling_is_determined_by_the_seed(run, model) -> None:
         return run("translate", model, *flags, stdin=b"The dog sleeps.\n" * 3).out
 
     assert sample("0") == sample("0") != sample("1")
-    assert len(set(sample("0").splitlines())) > 1
+    assert len(set(sample("0").splitlines())) == 1
 
 
 def test_lexical_constraints_are_applied_or_reported(run, model, tmp_path) -> None:
@@ -200,13 +200,12 @@ class InterruptedTranslator:
         self,
         lines: Iterable[str],
         options: TranslationOptions,
-        first_line: int = 0,
         chunk_size: int | None = None,
     ) -> Iterator[Translation]:
-        for number, line in enumerate(lines, first_line):
+        for number, line in enumerate(lines):
             if number == self._stop:
                 raise KeyboardInterrupt
-            yield Translation(f"{number}: {line}", 0.0, 0.0)
+            yield Translation(f"[{line}]", 0.0, 0.0)
 
 
 @dataclass
@@ -287,7 +286,7 @@ def test_resume_requires_same_input_and_settings(run, model, text, tmp_path) -> 
 
 
 def test_resumed_sampling_gives_the_same_samples(run, model, text, tmp_path) -> None:
-    text.write_text("The dog sleeps.\n" * 6, "utf-8")
+    text.write_text("".join(f"The dog sleeps {n}.\n" for n in range(6)), "utf-8")
     flags = ("--sample", "--top-k", "5")
     run("translate", model, text, "-o", tmp_path / "uninterrupted.txt", *flags)
     uninterrupted = (tmp_path / "uninterrupted.txt").read_text("utf-8").splitlines(keepends=True)

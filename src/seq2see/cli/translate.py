@@ -223,7 +223,7 @@ def translate_lines(
     ):
         # A user who types a line gets its translation before the next line.
         chunk_size = 1 if is_interactive else None
-        translations = translator.stream(lines, options, first_line=num_done, chunk_size=chunk_size)
+        translations = translator.stream(lines, options, chunk_size=chunk_size)
         for number, translation in enumerate(translations, num_done + 1):
             if problem := lines.problems.pop(number, None):
                 translation = replace(translation, error=problem)  # noqa: PLW2901

@@ -65,7 +65,7 @@ UNSUPPORTED_SEARCH_SETTINGS: Mapping[str, str] = {
     "length.min_ratio": ("its scores would be renormalized where a minimum length forbids tokens"),
 }
 """Why a setting of a search must have its default value."""
-SUPPORTED_INPUT_FIELDS = frozenset({"source_ids", "line_number"})
+SUPPORTED_INPUT_FIELDS = frozenset({"source_ids"})
 """Fields of `SentenceSearchInput` that may have any value."""
 UNSUPPORTED_INPUT_REASON = "it does not support prefix, forbidden phrases or glossary"
 

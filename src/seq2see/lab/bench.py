@@ -353,7 +353,7 @@ def _examined(lesson: Lesson, objective: Objective) -> dict[str, float]:
 def exactness(model: Transformer, held_out: Sequence[tuple[list[int], list[int]]]) -> float:
     """Return the share of sources for which greedy search finds the very target."""
     sources = [source for source, _ in held_out]
-    lines = [SentenceSearchInput([*source, EOS_ID], line) for line, source in enumerate(sources)]
+    lines = [SentenceSearchInput([*source, EOS_ID]) for source in sources]
     found = collect_in_order(TorchEngine(model).search(lines, SearchConfig(beam_size=1)))
     right = [
         list(f[0].tokens_without_eos) == target

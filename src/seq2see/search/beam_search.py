@@ -255,7 +255,7 @@ def _build_selector(
     if allocation:
         return allocation
     if config.sampling:
-        return SamplingSelector(config.sampling, tuple(each.line_number for each in inputs))
+        return SamplingSelector.from_inputs(config.sampling, inputs)
     beam_size, num_groups = config.beams_per_search, config.num_beam_groups
     if num_groups > 1:
         return DiverseBeamSelector(beam_size, num_groups, config.diversity_penalty, len(inputs))

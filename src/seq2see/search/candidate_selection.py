@@ -9,8 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from seq2see.keyed_random import keyed_uniform
-from seq2see.search.config import SamplingConfig
+from seq2see.keyed_random import hash_key, keyed_uniform
+from seq2see.search.config import SamplingConfig, SentenceSearchInput
 from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
 
 # B rows, G rows of one beam group, K beams, C candidates, V vocabulary, N any number, S inputs
@@ -152,12 +152,20 @@ def _block_indices(blocks: Tensor, beams: int, size: int) -> Tensor:
 class SamplingSelector:
     """Samples one token per row. Each sample of a sentence is a row.
 
-    The random numbers of a line depend only on the seed, the line, the sample and the step.
+    The random numbers depend only on the seed, the ids of the source, the sample and the step:
+    equal sentences have equal samples, in any line and batch.
     """
 
     config: SamplingConfig
-    line_numbers: tuple[int, ...]
-    """The line number of each input."""
+    source_keys: tuple[int, ...]
+    """Hash of the seed and the source ids of each input."""
+
+    @classmethod
+    def from_inputs(
+        cls, config: SamplingConfig, inputs: Sequence[SentenceSearchInput]
+    ) -> SamplingSelector:
+        """Return the selector of a search for these inputs."""
+        return cls(config, tuple(hash_key(config.seed, *each.source_ids) for each in inputs))
 
     def select(
         self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
@@ -177,8 +185,7 @@ class SamplingSelector:
         """Return a number from [0, 1) for each row in this step, [B, 1]."""
         samples = zip(beam.input_index_B.tolist(), beam.search_index_B.tolist(), strict=True)
         numbers = [
-            keyed_uniform(self.config.seed, self.line_numbers[index], sample, beam.length)
-            for index, sample in samples
+            keyed_uniform(self.source_keys[index], sample, beam.length) for index, sample in samples
         ]
         device = beam.beam_scores_BK.device
         # For sums of probabilities; float32 would lose rare tokens.

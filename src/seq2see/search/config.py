@@ -144,8 +144,6 @@ class SentenceSearchInput:
 
     source_ids: Sequence[int]
     """Ids of the source with its special tokens."""
-    line_number: int = 0
-    """Sampling depends on the seed and this number."""
     prefix: Phrase = ()
     """The first tokens of the translation. It overrides all other constraints; the translation may
     always be longer."""

@@ -36,9 +36,6 @@ DEFAULT_MAX_TOKENS = 512
 """Maximum number of tokens of a sentence if the length of the training sentences is not known."""
 FIRST_CHUNK_LINES, MAX_CHUNK_LINES = 32, 2048
 """A stream is read in chunks whose size doubles: the first result arrives early."""
-SENTENCE_STRIDE = 1 << 40
-"""Sampling depends on the line number. It is increased by this number per further sentence of the
-line."""
 
 
 def require_iterable_of_lines(value: Any) -> Iterable[Any]:
@@ -169,7 +166,6 @@ class Translator:
         lines: Iterable[str],
         options: TranslationOptions | None = None,
         *,
-        first_line: int = 0,
         chunk_size: int | None = None,
         **settings: Any,
     ) -> Iterator[Translation]:
@@ -178,7 +174,6 @@ class Translator:
         Args:
             lines: The lines to translate.
             options: Options of the translation.
-            first_line: Number of the first line, for sampling that continues an earlier call.
             chunk_size: Number of lines that are read before the first result. By default it grows
                 from 32 to 2,048.
             **settings: Fields of the options and of their search.
@@ -187,8 +182,7 @@ class Translator:
         remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
         constraints = self._build_constraints(options)
         while chunk := list(islice(remaining, size)):
-            yield from self._translate_lines(chunk, options, first_line, constraints)
-            first_line += len(chunk)
+            yield from self._translate_lines(chunk, options, constraints)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
     def score(
@@ -215,11 +209,10 @@ class Translator:
         self,
         lines: Sequence[str],
         options: TranslationOptions,
-        first_line: int = 0,
         constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         segmented = self.split_lines(lines, options)
-        requests = self.build_requests(segmented, first_line)
+        requests = self.build_requests(segmented)
         translations = self.translate_segments(requests, options, constraints=constraints)
         return self.merge_segments(segmented, translations)
 
@@ -235,18 +228,13 @@ class Translator:
         )
         return splitter.split(lines)
 
-    def build_requests(
-        self, lines: Sequence[SegmentedLine], first_line: int = 0
-    ) -> list[SegmentRequest]:
-        """Return the requests of all segments, for `translate_segments`.
-
-        Sampling depends on the number of the line; `first_line` is that of the first line.
-        """
+    def build_requests(self, lines: Sequence[SegmentedLine]) -> list[SegmentRequest]:
+        """Return the requests of all segments, for `translate_segments`."""
         requests = []
-        for number, line in enumerate(lines, first_line):
+        for line in lines:
             for index, segment in enumerate(line.segments):
                 source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
-                search_input = SentenceSearchInput(source_ids, number + index * SENTENCE_STRIDE)
+                search_input = SentenceSearchInput(source_ids)
                 requests.append(SegmentRequest(segment, search_input, is_first=index == 0))
         return requests
 

@@ -39,9 +39,7 @@ def model() -> Transformer:
 
 def searched(net: Transformer, count: int) -> list[list[Hypothesis]]:
     sentences: Sequence[Sequence[int]] = [[5 + i % 30, 6, 7 + i % 20] for i in range(count)]
-    inputs = [
-        SentenceSearchInput(add_special_tokens(sentence), i) for i, sentence in enumerate(sentences)
-    ]
+    inputs = [SentenceSearchInput(add_special_tokens(sentence)) for sentence in sentences]
     return collect_in_order(TorchEngine(net).search(inputs, GREEDY))
 
 

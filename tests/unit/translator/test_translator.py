@@ -275,10 +275,8 @@ def test_results_do_not_depend_on_the_batch(name: str, engine, tokenizers) -> No
     options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
     constraints = LexicalConstraints(options, tokenizers.target, "fr")
     inputs = [
-        constraints.constrain_input(
-            SentenceSearchInput(add_special_tokens(sentence), line), text, True
-        )
-        for line, (sentence, text) in enumerate(zip(ids, lines, strict=True))
+        constraints.constrain_input(SentenceSearchInput(add_special_tokens(sentence)), text, True)
+        for sentence, text in zip(ids, lines, strict=True)
     ]
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
     results = []
@@ -305,7 +303,7 @@ def test_translator_is_thread_safe(translator: Translator) -> None:
 
 
 def test_several_batches_equal_one_batch(translator: Translator, engine) -> None:
-    whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)  # which draws by line
+    whole = translator.translate(LINES, sampling={"seed": 5}, **FEW)
     for workers in (1, 2):
         few = TorchEngine(engine.model, max_batch_size=3, threads=workers)
         other = Translator(few, translator.tokenizers, translator.languages, translator.max_tokens)
@@ -352,10 +350,23 @@ def test_stream_reads_one_chunk_ahead(translator: Translator) -> None:
     alike([first, *stream], translator.translate(LINES, beam_size=1, **FEW))
 
 
-def test_continued_stream_draws_the_same_samples(translator: Translator) -> None:
-    options = TranslationOptions().with_settings({"sampling": {"seed": 3}, **FEW})
-    whole_stream = list(translator.stream(LINES[:6], options))
-    alike(list(translator.stream(LINES[4:6], options, first_line=4)), whole_stream[4:])
+def test_samples_depend_on_seed_and_text_only(translator: Translator) -> None:
+    options = TranslationOptions().with_settings({"sampling": {"seed": 3}, "n_best": 4, **FEW})
+    lines = [*LINES[:6], LINES[2]]
+    found = translator.translate(lines, options)
+    alike(list(translator.stream(reversed(lines), options, chunk_size=2)), found[::-1])
+    alike(translator.translate(lines[4:], options), found[4:])
+    alike([found[-1]], [found[2]])
+    assert len({each.text for each in (found[0], *found[0].alternatives)}) > 1
+    other_seed = translator.translate(lines, options, sampling={"seed": 4})
+    assert [each.text for each in other_seed] != [each.text for each in found]
+
+
+def test_sentences_of_a_line_have_their_own_samples(translator: Translator) -> None:
+    sampling = {"sampling": {"seed": 3}, "split": "always", **FEW}
+    first, second = "The cat sat.", "A dog ran fast."
+    separate = [each.text for each in translator.translate([first, second], **sampling)]
+    assert translator.translate(f"{second} {first}", **sampling).text == " ".join(separate[::-1])
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,7 @@ def _least(model: Transformer, batch: Batch) -> float:
 
 def _right(model: Transformer) -> int:
     examples = [_ids(*pair) for pair in (MERCI, STUDENT)]
-    lines = [
-        SentenceSearchInput([*source, EOS_ID], line) for line, (source, _) in enumerate(examples)
-    ]
+    lines = [SentenceSearchInput([*source, EOS_ID]) for source, _ in examples]
     found = collect_in_order(TorchEngine(model).search(lines, SearchConfig(beam_size=1)))
     return sum(
         list(f[0].tokens_without_eos) == t for f, (_, t) in zip(found, examples, strict=True)

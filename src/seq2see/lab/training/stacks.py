@@ -210,6 +210,6 @@ def _change_without(
 
 def _decoded(model: Transformer) -> list[tuple[int, ...]]:
     sources = [source for source, _ in pairs("reverse", "test")[:200]]
-    lines = [SentenceSearchInput([*source, EOS_ID], line) for line, source in enumerate(sources)]
+    lines = [SentenceSearchInput([*source, EOS_ID]) for source in sources]
     found = collect_in_order(TorchEngine(model).search(lines, SearchConfig(beam_size=1)))
     return [hypotheses[0].tokens for hypotheses in found]
