@@ -121,18 +121,8 @@ def save_charts(
 
 _TITLE, _CAPTION, _LABEL, _SMALL = 11, 10, 9, 7
 """Font sizes in points."""
-_LABEL_ANGLE = math.radians(60)
-
-# Lengths in inches.
-_LINE_HEIGHT = 0.2
-_MARGIN = 0.12
-_GAP = 0.35
-_BAR_WIDTH = 1.1
-_BAR_LABEL_WIDTH = 0.5
-_THUMBNAIL_SIZE = 1.1
-"""Longer side of a thumbnail."""
 _MAX_SIDE_WIDTH = 6.5
-"""Thumbnails are drawn below a wider heatmap, so that the figure fits on a page."""
+"""Thumbnails are drawn below a heatmap that is wider, in inches, so that it fits on a page."""
 
 
 class Heatmap(NamedTuple):
@@ -199,31 +189,6 @@ class HeatmapRowBars(NamedTuple):
     values: Sequence[float]
 
 
-class _Box(NamedTuple):
-    """A rectangle in the figure, in inches from its upper left corner."""
-
-    left: float
-    top: float
-    width: float
-    height: float
-
-    @property
-    def right(self) -> float:
-        return self.left + self.width
-
-    @property
-    def bottom(self) -> float:
-        return self.top + self.height
-
-    def add_axes(self, figure: Figure, top: float = 0.0) -> Axes:
-        """Return new axes in the rectangle, moved down by `top`."""
-        width, height = figure.get_size_inches()
-        bottom = 1 - (top + self.bottom) / height
-        return figure.add_axes(
-            (self.left / width, bottom, self.width / width, self.height / height)
-        )
-
-
 def save_attention_figure(
     path: Path | str,
     title: str,
@@ -232,115 +197,50 @@ def save_attention_figure(
     row_bars: HeatmapRowBars | None,
 ) -> None:
     """Draw a heatmap with bars beside its rows, and thumbnails beside or below it."""
-    label_width = measure_max_text_width(heatmap.row_labels, _LABEL) + 0.1
-    label_height = (
-        math.sin(_LABEL_ANGLE) * measure_max_text_width(heatmap.column_labels, _LABEL) + 0.15
-    )
-    cell = 0.3 if max(len(heatmap.row_labels), len(heatmap.column_labels)) <= 40 else 0.22
-    box = _Box(
-        _MARGIN + label_width,
-        label_height,
-        cell * len(heatmap.column_labels),
-        cell * len(heatmap.row_labels),
-    )
-    bars = _Box(_find_right_end(heatmap, box) + 0.15, box.top, _BAR_WIDTH, box.height)
-    ends = [
-        _find_right_end(heatmap, box),
-        _MARGIN + measure_max_text_width([heatmap.title], _CAPTION),
-    ]
-    if row_bars:
-        title_width = measure_max_text_width([row_bars.title], _LABEL)
-        ends += [bars.right + _BAR_LABEL_WIDTH, bars.left + title_width]
-    right = max(ends)
-    grid = _place_thumbnails(thumbnails, box, right) if thumbnails else box
-    width = max(right, grid.right) + _MARGIN
-    lines = [
-        line
-        for part in title.split("\n")
-        for line in wrap_text(part, width - 2 * _MARGIN, _TITLE, "bold")
-    ]
-    top = _MARGIN + _LINE_HEIGHT * len(lines) + 0.35
-    with open_figure_saved_on_exit(
-        path, (width, top + max(box.bottom, grid.bottom) + _MARGIN)
-    ) as figure:
-        figure.set_layout_engine("none")
-        for number, line in enumerate(lines):
-            _write_text(figure, line, _MARGIN, _MARGIN + _LINE_HEIGHT * number, _TITLE, "bold")
-        _write_text(figure, heatmap.title, _MARGIN, top - 0.2, _CAPTION)
-        _draw_heatmap(box.add_axes(figure, top), heatmap)
+    # All positions are in inches, because the figure has a size of one inch before it is cropped.
+    with open_figure_saved_on_exit(path, (1, 1), is_cropped=True) as figure:
+        width, height = _draw_heatmap(figure, heatmap)
         if row_bars:
-            _write_text(figure, row_bars.title, bars.left, top + bars.top - 0.2, _LABEL)
-            _draw_bars(bars.add_axes(figure, top), row_bars)
+            _draw_bars(figure, row_bars, figure.get_tightbbox().x1 + 0.15, height)
+        bounds = figure.get_tightbbox()
+        figure.text(bounds.x0, bounds.y1 + 0.1, heatmap.title, fontsize=_CAPTION)
         if thumbnails:
-            _draw_thumbnails(figure, thumbnails, grid._replace(top=grid.top + top))
+            bounds, label_width = figure.get_tightbbox(), _max_small_width(thumbnails.row_labels)
+            if width <= _MAX_SIDE_WIDTH:
+                left, top = bounds.x1 + 0.35, bounds.y1
+            else:
+                left, top = bounds.x0, bounds.y0 - 0.35
+            figure.text(left, top, thumbnails.title, fontsize=_CAPTION, va="top")
+            _draw_thumbnails(figure, thumbnails, left + label_width, top - 0.45)
+        bounds = figure.get_tightbbox()
+        lines = [
+            line
+            for part in title.split("\n")
+            for line in wrap_text(part, bounds.width, _TITLE, "bold")
+        ]
+        figure.text(
+            bounds.x0, bounds.y1 + 0.2, "\n".join(lines), fontsize=_TITLE, fontweight="bold"
+        )
 
 
-def _write_text(
-    figure: Figure, text: str, left: float, top: float, size: float, weight: str = "normal"
-) -> None:
-    width, height = figure.get_size_inches()
-    position = (left / width, 1 - top / height)
-    figure.text(*position, text, fontsize=size, fontweight=weight, va="top", ha="left")
-
-
-def _find_right_end(heatmap: Heatmap, box: _Box) -> float:
-    """Return the right end of a heatmap or of its slanted column labels."""
-    cell = box.width / len(heatmap.column_labels)
-    return max(
-        box.left
-        + (column + 0.5) * cell
-        + math.cos(_LABEL_ANGLE) * measure_max_text_width([name], _LABEL)
-        + 0.1
-        for column, name in enumerate((*heatmap.column_labels, ""))
-    )
-
-
-def _place_thumbnails(thumbnails: HeatmapThumbnails, box: _Box, right: float) -> _Box:
-    """Return the rectangle of the thumbnails with their labels."""
-    width, height = _thumbnail_distance(thumbnails)
-    size = (
-        max(
-            _label_width(thumbnails) + width * len(thumbnails.column_labels),
-            measure_max_text_width([thumbnails.title], _CAPTION),
-        ),
-        height * len(thumbnails.row_labels) + 2 * _LINE_HEIGHT,
-    )
-    if box.width > _MAX_SIDE_WIDTH:
-        return _Box(_MARGIN, box.bottom + _GAP, *size)
-    return _Box(right + _GAP, -0.2, *size)  # its title is beside that of the heatmap
-
-
-def _label_width(thumbnails: HeatmapThumbnails) -> float:
-    """Return the width of the row labels."""
-    return measure_max_text_width(thumbnails.row_labels, _SMALL) + 0.1
-
-
-def _thumbnail_distance(thumbnails: HeatmapThumbnails) -> tuple[float, float]:
-    """Return the horizontal and vertical distance of thumbnails."""
-    width, height = _thumbnail_size(thumbnails)
-    return max(width, measure_max_text_width(thumbnails.column_labels, _SMALL)) + 0.1, max(
-        height, 0.15
-    ) + 0.1
-
-
-def _thumbnail_size(thumbnails: HeatmapThumbnails) -> tuple[float, float]:
-    rows, columns = len(thumbnails.values[0][0]), len(thumbnails.values[0][0][0])
-    cell = _THUMBNAIL_SIZE / max(rows, columns)
-    return cell * columns, cell * rows
-
-
-def _draw_heatmap(axes: Axes, heatmap: Heatmap) -> None:
-    """Draw a heatmap with its column labels above."""
+def _draw_heatmap(figure: Figure, heatmap: Heatmap) -> tuple[float, float]:
+    """Draw a heatmap with its column labels above; return its width and height."""
+    rows, columns = len(heatmap.row_labels), len(heatmap.column_labels)
+    cell = 0.3 if max(rows, columns) <= 40 else 0.22
+    axes = figure.add_axes((0, 0, cell * columns, cell * rows))
     axes.imshow(heatmap.values, cmap="Blues", vmin=0, vmax=heatmap.max_value, aspect="auto")
     _label_cells(axes, heatmap)
     axes.xaxis.tick_top()
     axes.tick_params(axis="x", pad=1)
     for label in axes.get_xticklabels():
-        label.set(rotation=math.degrees(_LABEL_ANGLE), ha="left", rotation_mode="anchor")
+        label.set(rotation=60, ha="left", rotation_mode="anchor")
     style_axes_frame(axes)
+    return cell * columns, cell * rows
 
 
-def _draw_bars(axes: Axes, bars: HeatmapRowBars) -> None:
+def _draw_bars(figure: Figure, bars: HeatmapRowBars, left: float, height: float) -> None:
+    axes = figure.add_axes((left, 0, 1.1, height))
+    figure.text(left, height + 0.05, bars.title, fontsize=_LABEL)
     rows = range(len(bars.values))
     axes.barh(rows, bars.values, color=BLUE, height=0.6)
     for row, value in zip(rows, bars.values, strict=True):
@@ -349,17 +249,27 @@ def _draw_bars(axes: Axes, bars: HeatmapRowBars) -> None:
     style_axes_frame(axes)
 
 
-def _draw_thumbnails(figure: Figure, thumbnails: HeatmapThumbnails, box: _Box) -> None:
-    _write_text(figure, thumbnails.title, box.left, box.top, _CAPTION)
-    across, down = _thumbnail_distance(thumbnails)
-    width, height = _thumbnail_size(thumbnails)
-    left, top = box.left + _label_width(thumbnails), box.top + 2 * _LINE_HEIGHT
-    for c, name in enumerate(thumbnails.column_labels):
-        _write_text(figure, name, left + c * across, top - 0.13, _SMALL)
-    for r, name in enumerate(thumbnails.row_labels):
-        _write_text(figure, name, box.left, top + r * down + height / 2 - 0.05, _SMALL)
-        for c, values in enumerate(thumbnails.values[r]):
-            axes = _Box(left + c * across, top + r * down, width, height).add_axes(figure)
+def _draw_thumbnails(
+    figure: Figure, thumbnails: HeatmapThumbnails, left: float, top: float
+) -> None:
+    """Draw the grid with its upper left corner at this position, and labels outside of it."""
+    num_rows, num_columns = np.shape(thumbnails.values[0][0])
+    cell = 1.1 / max(num_rows, num_columns)
+    width, height = cell * num_columns, cell * num_rows
+    across = max(width, _max_small_width(thumbnails.column_labels)) + 0.1
+    down = max(height, 0.15) + 0.1
+    for r, row in enumerate(thumbnails.values):
+        for c, values in enumerate(row):
+            axes = figure.add_axes((left + c * across, top - r * down - height, width, height))
             axes.imshow(values, cmap="Blues", vmin=0, vmax=1, aspect="auto")
             axes.set(xticks=[], yticks=[])
             style_axes_frame(axes)
+            if r == 0:
+                axes.set_title(thumbnails.column_labels[c], fontsize=_SMALL, pad=3)
+            if c == 0:
+                style: Any = {"rotation": 0, "ha": "right", "va": "center", "fontsize": _SMALL}
+                axes.set_ylabel(thumbnails.row_labels[r], labelpad=4, **style)
+
+
+def _max_small_width(labels: Sequence[str]) -> float:
+    return measure_max_text_width(labels, _SMALL) + 0.1

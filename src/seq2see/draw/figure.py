@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ _STYLE: Any = {  # matplotlib types the keys as a Literal
 
 @contextmanager
 def open_figure_saved_on_exit(
-    path: Path | str, size: tuple[float, float], title: str = ""
+    path: Path | str, size: tuple[float, float], title: str = "", is_cropped: bool = False
 ) -> Iterator[Figure]:
     """Yield a new figure, and write it to `path` at the end of the `with` block.
 
@@ -55,16 +55,17 @@ def open_figure_saved_on_exit(
         path: File to write; its suffix selects the format.
         size: Width and height in inches.
         title: Title above all charts of the figure.
+        is_cropped: Place axes by hand, and make the file as large as what is drawn.
 
     Raises:
         InputError: If the file cannot be written.
     """
     with mpl.rc_context({**_STYLE, "font.family": list(list_figure_fonts())}):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size, layout=None if is_cropped else "constrained")
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         yield figure
-        _write_figure(figure, Path(path))
+        _write_figure(figure, Path(path), "tight" if is_cropped else None)
 
 
 @cache
@@ -133,7 +134,7 @@ def check_figure_path(path: Path) -> None:
         raise InputError(f"{path} cannot be written: the directory {path.parent} does not exist")
 
 
-def _write_figure(figure: Figure, path: Path) -> None:
+def _write_figure(figure: Figure, path: Path, bbox_inches: Literal["tight"] | None) -> None:
     check_figure_path(path)
     with writing(path):
-        figure.savefig(path, format=path.suffix.lower().removeprefix("."))
+        figure.savefig(path, format=path.suffix.lower()[1:], bbox_inches=bbox_inches)
