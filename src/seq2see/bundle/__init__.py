@@ -10,20 +10,11 @@
 The directory may contain other files. No file contains code that is executed.
 """
 
-from seq2see.bundle.bundle import Bundle
+from seq2see.bundle.bundle import Bundle as Bundle
 from seq2see.bundle.manifest import (
-    FORMAT_VERSION,
-    DatasetInfo,
-    Provenance,
-    ReportedScore,
-    StartAndEndTokenIds,
+    FORMAT_VERSION as FORMAT_VERSION,
+    DatasetInfo as DatasetInfo,
+    Provenance as Provenance,
+    ReportedScore as ReportedScore,
+    StartAndEndTokenIds as StartAndEndTokenIds,
 )
-
-__all__ = [
-    "FORMAT_VERSION",
-    "Bundle",
-    "DatasetInfo",
-    "Provenance",
-    "ReportedScore",
-    "StartAndEndTokenIds",
-]

@@ -211,13 +211,11 @@ def _print_comparison(comparison: SystemComparison, test_set: str, num_examples:
 
 def _build_score_table(comparison: SystemComparison) -> Table:
     rows = []
-    for tests in comparison.metrics.values():
-        bootstrap = tests["bootstrap"]
-        values = f"{bootstrap.first.value:.2f}", f"{bootstrap.second.value:.2f}"
-        interval = " … ".join(f"{end:+.2f}" for end in bootstrap.interval)
-        p_values = (f"{test.p_value:.4f}" for test in tests.values())
-        name = bootstrap.first.name
-        rows.append((name, *values, f"{bootstrap.difference:+.2f}", interval, *p_values))
+    for one in comparison.metrics.values():
+        values = f"{one.first.value:.2f}", f"{one.second.value:.2f}"
+        interval = " … ".join(f"{end:+.2f}" for end in one.interval)
+        p_values = (f"{p_value:.4f}" for p_value in one.p_values.values())
+        rows.append((one.first.name, *values, f"{one.difference:+.2f}", interval, *p_values))
     return build_table(("metric", "A", "B", "B - A", "95 %", "p bootstrap", "p random"), rows)
 
 

@@ -10,46 +10,25 @@ HeadAlignmentScorer        alignment error rate of each attention head
 with_best_alignment_head   stores the head that aligns words best in a model
 """
 
-from __future__ import annotations
-
 from seq2see.evaluate.alignment_error_rate import (
-    AlignmentReport,
-    HeadAlignmentScorer,
-    with_best_alignment_head,
+    AlignmentReport as AlignmentReport,
+    HeadAlignmentScorer as HeadAlignmentScorer,
+    with_best_alignment_head as with_best_alignment_head,
 )
 from seq2see.evaluate.comparison import (
-    SentenceDifference,
-    SystemComparison,
-    compare_systems,
-    diff_words,
+    SentenceDifference as SentenceDifference,
+    SystemComparison as SystemComparison,
+    compare_systems as compare_systems,
+    diff_words as diff_words,
 )
 from seq2see.evaluate.evaluation import (
-    Evaluation,
-    EvaluationSet,
-    MetricsConfig,
-    PronounAccuracy,
-    compute_pronoun_accuracy,
-    evaluate,
-    score_translations,
-    score_validation_translations,
-    translate_evaluation_set,
+    Evaluation as Evaluation,
+    EvaluationSet as EvaluationSet,
+    MetricsConfig as MetricsConfig,
+    PronounAccuracy as PronounAccuracy,
+    compute_pronoun_accuracy as compute_pronoun_accuracy,
+    evaluate as evaluate,
+    score_translations as score_translations,
+    score_validation_translations as score_validation_translations,
+    translate_evaluation_set as translate_evaluation_set,
 )
-
-__all__ = [
-    "AlignmentReport",
-    "Evaluation",
-    "EvaluationSet",
-    "HeadAlignmentScorer",
-    "MetricsConfig",
-    "PronounAccuracy",
-    "SentenceDifference",
-    "SystemComparison",
-    "compare_systems",
-    "compute_pronoun_accuracy",
-    "diff_words",
-    "evaluate",
-    "score_translations",
-    "score_validation_translations",
-    "translate_evaluation_set",
-    "with_best_alignment_head",
-]

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
 from seq2see.evaluate.evaluation import EvaluationSet, MetricsConfig, score_to_json
-from seq2see.metrics import MetricComparison, MetricStatistics, SignificanceTest
+from seq2see.metrics import MetricComparison, MetricStatistics
 from seq2see.registries import MetricName
 
 SIGNIFICANCE_LEVEL = 0.05
@@ -39,8 +39,8 @@ class SystemComparison:
     systems: tuple[str, str]
     """Names of the systems."""
     num_sentences: int
-    metrics: Mapping[MetricName, Mapping[SignificanceTest, MetricComparison]]
-    """Result of each significance test for each metric."""
+    metrics: Mapping[MetricName, MetricComparison]
+    """Scores and significance tests of each metric."""
     differences: Sequence[SentenceDifference]
     """Sentences that are translated differently, largest difference first."""
 
@@ -70,11 +70,7 @@ class SystemComparison:
         if better is None:
             return f"No significant difference: {_format_evidence(decisive)}."
         winner, loser = (first, second) if better == "first" else (second, first)
-        opposite = [
-            _get_first(tests).first.name
-            for tests in others
-            if _find_better(tests) not in {better, None}
-        ]
+        opposite = [one.first.name for one in others if _find_better(one) not in {better, None}]
         but = f", but {' and '.join(opposite)} shows the opposite" if opposite else ""
         return f"{winner} is better than {loser}: {_format_evidence(decisive)}{but}."
 
@@ -84,7 +80,7 @@ class SystemComparison:
             "systems": list(self.systems),
             "num_sentences": self.num_sentences,
             "verdict": self.verdict,
-            "metrics": {name: _tests_to_json(tests) for name, tests in self.metrics.items()},
+            "metrics": {name: _comparison_to_json(one) for name, one in self.metrics.items()},
             "wins": self.wins,
             "losses": self.losses,
             "identical": self.identical,
@@ -112,7 +108,7 @@ def compare_systems(
         for metric in dict.fromkeys((*scoring.metrics, SENTENCE_METRIC))
     }
     results = {
-        metric: metrics.compare_statistics(statistics[metric], samples=resamples, seed=scoring.seed)
+        metric: metrics.compare_statistics(statistics[metric], resamples, scoring.seed)
         for metric in scoring.metrics
     }
     differences = find_differences(first, second, evaluation_set, statistics[SENTENCE_METRIC])
@@ -143,35 +139,28 @@ def find_differences(
     return sorted(differences, key=lambda difference: -abs(difference.gain))
 
 
-def _get_first(tests: Mapping[SignificanceTest, MetricComparison]) -> MetricComparison:
-    """Return the result of the first test. All tests have the same scores."""
-    return next(iter(tests.values()))
-
-
-def _find_better(tests: Mapping[SignificanceTest, MetricComparison]) -> str | None:
-    """Return the better system if the difference is significant in all tests, otherwise None.
+def _find_better(comparison: MetricComparison) -> str | None:
+    """Return the better system if the difference is significant in both tests, otherwise None.
 
     The confidence interval must not contain 0 either. It is computed in another way than the
     p-value of the bootstrap, and a difference that may be 0 would not be convincing.
     """
-    low, high = _get_first(tests).interval
-    is_significant = all(test.p_value < SIGNIFICANCE_LEVEL for test in tests.values())
-    return _get_first(tests).better if is_significant and not low <= 0 <= high else None
+    low, high = comparison.interval
+    is_significant = max(comparison.p_values.values()) < SIGNIFICANCE_LEVEL
+    return comparison.better if is_significant and not low <= 0 <= high else None
 
 
-def _format_evidence(tests: Mapping[SignificanceTest, MetricComparison]) -> str:
-    comparison = _get_first(tests)
+def _format_evidence(comparison: MetricComparison) -> str:
     first, second = comparison.first, comparison.second
     low, high = comparison.interval
-    p_values = " and ".join(f"{test.p_value:.4f} by {name}" for name, test in tests.items())
+    p_values = " and ".join(f"{p:.4f} by {test}" for test, p in comparison.p_values.items())
     return (
         f"{first.name} {first.value:.2f} and {second.value:.2f}, a difference of "
         f"{comparison.difference:+.2f} (95 % from {low:+.2f} to {high:+.2f}), p = {p_values}"
     )
 
 
-def _tests_to_json(tests: Mapping[SignificanceTest, MetricComparison]) -> dict[str, Any]:
-    comparison = _get_first(tests)
+def _comparison_to_json(comparison: MetricComparison) -> dict[str, Any]:
     return {
         "first": score_to_json(comparison.first),
         "second": score_to_json(comparison.second),
@@ -179,8 +168,8 @@ def _tests_to_json(tests: Mapping[SignificanceTest, MetricComparison]) -> dict[s
         "interval": list(comparison.interval),
         "better": comparison.better,
         "tests": {
-            name: {"p_value": test.p_value, "signature": test.signature}
-            for name, test in tests.items()
+            test: {"p_value": p_value, "signature": comparison.signatures[test]}
+            for test, p_value in comparison.p_values.items()
         },
     }
 

@@ -281,9 +281,12 @@ def score_validation_translations(
     """
     tokenize = metrics.find_fallback_tokenization(language)
     names = [name for name in dict.fromkeys(("bleu", "chrf", metric)) if name != "loss"]
-    return metrics.compute_metric_scores(
-        translations, references, names, language=language, tokenize=tokenize
-    )
+    return {
+        name: metrics.compute_metric_score(
+            translations, references, name, language=language, tokenize=tokenize
+        )
+        for name in names
+    }
 
 
 def score_by_length(

@@ -9,36 +9,17 @@ Papers on multi30k report tokenized, lower-cased BLEU: `tokenize="none", lowerca
 tokenized text.
 """
 
-from __future__ import annotations
-
 from seq2see.metrics.sacrebleu_metrics import (
-    MetricOptions,
-    MetricScore,
-    MetricStatistics,
-    check_metrics_and_options,
-    find_fallback_tokenization,
+    MetricOptions as MetricOptions,
+    MetricScore as MetricScore,
+    MetricStatistics as MetricStatistics,
+    check_metrics_and_options as check_metrics_and_options,
+    find_fallback_tokenization as find_fallback_tokenization,
 )
 from seq2see.metrics.scores_and_significance import (
-    DEFAULT_SEED,
-    MetricComparison,
-    SignificanceTest,
-    compare_statistics,
-    compute_metric_score,
-    compute_metric_scores,
-    score_statistics,
+    DEFAULT_SEED as DEFAULT_SEED,
+    MetricComparison as MetricComparison,
+    compare_statistics as compare_statistics,
+    compute_metric_score as compute_metric_score,
+    score_statistics as score_statistics,
 )
-
-__all__ = [
-    "DEFAULT_SEED",
-    "MetricComparison",
-    "MetricOptions",
-    "MetricScore",
-    "MetricStatistics",
-    "SignificanceTest",
-    "check_metrics_and_options",
-    "compare_statistics",
-    "compute_metric_score",
-    "compute_metric_scores",
-    "find_fallback_tokenization",
-    "score_statistics",
-]

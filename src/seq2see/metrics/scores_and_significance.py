@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Unpack, get_args
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from seq2see.metrics.sacrebleu_metrics import (
     MetricStatistics,
     References,
 )
-from seq2see.registries import METRICS, MetricName
+from seq2see.registries import MetricName
 
 DEFAULT_SEED = 12345
 """The seed of sacrebleu."""
@@ -28,7 +28,8 @@ def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> F
 
     The first samples do not depend on the number of samples.
     """
-    check_num_samples(samples)
+    if samples < 1:
+        raise InputError(f"`samples` must be at least 1, but is {samples} instead")
     rng, lines = np.random.default_rng(seed), len(statistics.line_statistics[0])
     draws = (rng.integers(lines, size=lines) for _ in range(samples))
     values = [
@@ -38,17 +39,10 @@ def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> F
     return np.array(values).T
 
 
-def bootstrap_differences(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
-    """Return the score of the second system minus the first on each resampled test set."""
-    first, second = bootstrap_scores(statistics, samples, seed)
-    return np.array(second - first)
-
-
 def randomization_differences(
     statistics: MetricStatistics, samples: int, seed: int
 ) -> Float64Array:
     """Return the absolute differences of two systems whose outputs are swapped at random."""
-    check_num_samples(samples)
     first, second = statistics.line_statistics
     rng = np.random.default_rng(seed)
     swaps = rng.integers(2, size=(samples, len(first)), dtype=bool)
@@ -60,12 +54,6 @@ def randomization_differences(
             for part in mixed
         ]
     )
-
-
-def check_num_samples(samples: int) -> None:
-    """Raise an InputError if the number of samples is below 1."""
-    if samples < 1:
-        raise InputError(f"`samples` must be at least 1, but is {samples} instead")
 
 
 def compute_interval_95(values: Float64Array) -> tuple[float, float]:
@@ -108,24 +96,8 @@ def score_statistics(
     )
 
 
-def compute_metric_scores(
-    hypotheses: Lines,
-    references: References,
-    metrics: Iterable[MetricName] = tuple(METRICS),
-    samples: int = 0,
-    seed: int = DEFAULT_SEED,
-    **options: Unpack[MetricOptions],
-) -> dict[MetricName, MetricScore]:
-    """Return the scores of a test set by several metrics; see `compute_metric_score`."""
-    return {
-        m: compute_metric_score(hypotheses, references, m, samples, seed, **options)
-        for m in metrics
-    }
-
-
 SignificanceTest = Literal["bootstrap", "randomization"]
 
-_DEFAULT_SAMPLES: Mapping[SignificanceTest, int] = {"bootstrap": 1000, "randomization": 10_000}
 _ROUNDING_ERROR = 1e-9
 """Maximum difference of two sums of the same numbers in another order."""
 
@@ -140,10 +112,9 @@ class MetricComparison:
     """Score of the second system minus the first."""
     interval: tuple[float, float]
     """95 % confidence interval of the difference over resampled test sets."""
-    p_value: float
+    p_values: Mapping[SignificanceTest, float]
     """Probability of a difference at least as large if the systems are equally good."""
-    test: SignificanceTest
-    signature: str
+    signatures: Mapping[SignificanceTest, str]
 
     @property
     def better(self) -> Literal["first", "second"] | None:
@@ -153,12 +124,9 @@ class MetricComparison:
 
 
 def compare_statistics(
-    statistics: MetricStatistics,
-    tests: Sequence[SignificanceTest] = get_args(SignificanceTest),
-    samples: int | None = None,
-    seed: int = DEFAULT_SEED,
-) -> dict[SignificanceTest, MetricComparison]:
-    """Compare two systems with several significance tests on the same resampled test sets.
+    statistics: MetricStatistics, samples: int | None = None, seed: int = DEFAULT_SEED
+) -> MetricComparison:
+    """Compare two systems by a metric with two significance tests.
 
     `bootstrap` draws sentences with replacement, by default 1,000 times. `randomization` swaps the
     outputs of the systems at random, by default 10,000 times.
@@ -166,33 +134,26 @@ def compare_statistics(
     Raises:
         InputError: If the number of samples is below 1.
     """
-    counts = {test: _DEFAULT_SAMPLES[test] if samples is None else samples for test in tests}
-    for count in counts.values():
-        check_num_samples(count)
+    num_bootstrap, num_swaps = (1000, 10_000) if samples is None else (samples, samples)
     first, second = map(statistics.compute_score, statistics.line_statistics)
     difference = second.value - first.value
-    # The interval of a randomization test uses the default number of bootstrap samples.
-    default_count = _DEFAULT_SAMPLES["bootstrap"]
-    max_count = max(n if test == "bootstrap" else default_count for test, n in counts.items())
-    all_differences = bootstrap_differences(statistics, max_count, seed)
-    results: dict[SignificanceTest, MetricComparison] = {}
-    for test, count in counts.items():
-        settings = {"bs": count} if test == "bootstrap" else {"bs": default_count, "ar": count}
-        differences = all_differences[: settings["bs"]]
-        if test == "bootstrap":
-            null_differences = np.abs(differences) - np.abs(differences).mean()
-        else:
-            null_differences = randomization_differences(statistics, count, seed)
-        results[test] = MetricComparison(
-            first,
-            second,
-            difference,
-            compute_interval_95(differences),
-            _compute_p_value(null_differences, difference),
-            test,
-            statistics.format_signature(seed=seed, **settings),
-        )
-    return results
+    resampled_first, resampled_second = bootstrap_scores(statistics, num_bootstrap, seed)
+    differences = resampled_second - resampled_first
+    null_differences: dict[SignificanceTest, Float64Array] = {
+        "bootstrap": np.abs(differences) - np.abs(differences).mean(),
+        "randomization": randomization_differences(statistics, num_swaps, seed),
+    }
+    return MetricComparison(
+        first,
+        second,
+        difference,
+        compute_interval_95(differences),
+        {test: _compute_p_value(null, difference) for test, null in null_differences.items()},
+        {
+            "bootstrap": statistics.format_signature(seed=seed, bs=num_bootstrap),
+            "randomization": statistics.format_signature(seed=seed, bs=num_bootstrap, ar=num_swaps),
+        },
+    )
 
 
 def _compute_p_value(null_differences: Float64Array, difference: float) -> float:

@@ -33,6 +33,7 @@ from seq2see.evaluate.alignment_error_rate import AlignmentScore
 from seq2see.evaluate.comparison import diff_words
 from seq2see.evaluate.evaluation import split_into_length_buckets
 from seq2see.model import ModelConfig, Transformer
+from seq2see.registries import METRICS
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translation, TranslationFlag, Translator, align_words
 
@@ -152,7 +153,7 @@ def test_bucket_score_equals_score_of_its_sentences() -> None:
     ):
         sentences = [[lines[index] for index in indices] for lines in (texts, references)]
         assert bucket.values == {
-            m: s.value for m, s in metrics.compute_metric_scores(*sentences).items()
+            metric: metrics.compute_metric_score(*sentences, metric).value for metric in METRICS
         }
 
 
@@ -292,8 +293,7 @@ def test_interval_with_0_is_not_significant() -> None:
     clear = compare_systems(
         ("good", "bad"), MANY, BROKEN, build_large_test_set(), MetricsConfig(metrics=("bleu",)), 100
     )
-    (tests,) = clear.metrics.values()
-    touching = {test: replace(one, interval=(-9.0, 0.0)) for test, one in tests.items()}
+    touching = replace(clear.metrics["bleu"], interval=(-9.0, 0.0))
     unclear = replace(clear, metrics={"bleu": touching})
     assert unclear.verdict.startswith("No significant difference: BLEU ")
 

@@ -17,10 +17,9 @@ from seq2see.metrics import (
     MetricStatistics,
     compare_statistics,
     compute_metric_score,
-    compute_metric_scores,
     find_fallback_tokenization,
 )
-from seq2see.metrics.scores_and_significance import bootstrap_differences
+from seq2see.metrics.scores_and_significance import bootstrap_scores
 from seq2see.registries import METRICS
 from seq2see.training.config import ValidationConfig
 from seq2see.training.validation import ValidationResult
@@ -50,11 +49,9 @@ THEIRS = {"bleu": BLEU, "chrf": CHRF, "ter": TER}
 SACREBLEU_METRICS = list(THEIRS)
 
 
-def compare_scores(
-    first, second, references, metric="bleu", test="bootstrap", samples=None, seed=12345
-):
+def compare_scores(first, second, references, metric="bleu", samples=None, seed=12345):
     statistics = MetricStatistics(metric, [first, second], references, {})
-    return compare_statistics(statistics, (test,), samples, seed)[test]
+    return compare_statistics(statistics, samples, seed)
 
 
 # --- by hand ---
@@ -103,7 +100,10 @@ def test_exact_match_interval_and_comparison() -> None:
     half = [line if number % 2 else "x" for number, line in enumerate(REFERENCES)]
     low, high = compute_metric_score(half, REFERENCES, "exact", samples=200).interval
     assert 30 < low < 50 < high < 70
-    assert compare_scores(half, REFERENCES, REFERENCES, "exact", samples=200).p_value < 0.01
+    assert (
+        compare_scores(half, REFERENCES, REFERENCES, "exact", samples=200).p_values["bootstrap"]
+        < 0.01
+    )
 
 
 # --- as sacrebleu has it ---
@@ -184,56 +184,45 @@ def test_p_value_equals_sacrebleu(metric, rate, test, theirs, samples, monkeypat
         [REFERENCES],
         test_type=theirs,
         n_samples=samples,
-        n_ar_confidence=1000 if theirs == "ar" else -1,
+        n_ar_confidence=samples if theirs == "ar" else -1,
     )
     signatures, results = paired()
-    ours = compare_scores(GOOD, second, REFERENCES, metric, test, samples, seed=11)
+    ours = compare_scores(GOOD, second, REFERENCES, metric, samples, seed=11)
     first, last = results[ours.first.name]
     assert (ours.first.value, ours.second.value) == (first.score, last.score)
     if (metric, test) == ("ter", "randomization"):  # few edits: chance often does just as much
-        assert last.p_value < ours.p_value < last.p_value + 0.1
+        assert last.p_value < ours.p_values[test] < last.p_value + 0.1
     else:
-        assert ours.p_value == last.p_value
-    assert 0.005 < ours.p_value <= 1
-    assert ours.signature == str(signatures[ours.first.name])
+        assert ours.p_values[test] == last.p_value
+    assert 0.005 < ours.p_values[test] <= 1
+    assert ours.signatures[test] == str(signatures[ours.first.name])
 
 
 # --- comparing ---
 
 
-@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_significant_and_insignificant_difference(test) -> None:
-    real = compare_scores(BAD, REFERENCES, REFERENCES, "chrf", test, samples=200)
+def test_significant_and_insignificant_difference() -> None:
+    real = compare_scores(BAD, REFERENCES, REFERENCES, "chrf", samples=200)
     assert real.difference == pytest.approx(
         100 - compute_metric_score(BAD, REFERENCES, "chrf").value
     )
-    assert real.p_value == pytest.approx(1 / 201)
+    assert list(real.p_values.values()) == pytest.approx([1 / 201, 1 / 201])
     assert real.interval[0] > 0
     assert real.better == "second"
-    none = compare_scores(BAD, BAD, REFERENCES, "chrf", test, samples=200)
+    none = compare_scores(BAD, BAD, REFERENCES, "chrf", samples=200)
     assert (none.difference, none.interval, none.better) == (0, (0, 0), None)
-    assert none.p_value == 1
+    assert none.p_values == {"bootstrap": 1, "randomization": 1}
 
 
-@pytest.mark.parametrize("samples", [None, 30, 1100])
-def test_combined_tests_equal_single_tests(samples) -> None:
-    both = compare_statistics(
-        MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}), samples=samples, seed=3
-    )
-    assert list(both) == ["bootstrap", "randomization"]
-    for test, found in both.items():
-        assert found == compare_scores(GOOD, BAD, REFERENCES, "exact", test, samples, seed=3)
-
-
-def test_combined_tests_resample_once(monkeypatch) -> None:
+def test_comparison_resamples_once(monkeypatch) -> None:
     drawn: list[int] = []
 
-    def counted(judge: MetricStatistics, samples: int, seed: int):
+    def counted(statistics: MetricStatistics, samples: int, seed: int):
         drawn.append(samples)
-        return bootstrap_differences(judge, samples, seed)
+        return bootstrap_scores(statistics, samples, seed)
 
-    monkeypatch.setattr("seq2see.metrics.scores_and_significance.bootstrap_differences", counted)
-    compare_statistics(MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}), samples=20)
+    monkeypatch.setattr("seq2see.metrics.scores_and_significance.bootstrap_scores", counted)
+    compare_statistics(MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}))
     assert drawn == [1000]
 
 
@@ -244,24 +233,15 @@ def test_lower_ter_is_better() -> None:
     assert compare_scores(BAD, REFERENCES, REFERENCES, "ter", samples=50).better == "second"
 
 
-@pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_samples_depend_on_the_seed(test) -> None:
+def test_samples_depend_on_the_seed() -> None:
     def run(seed: int):
-        return compare_scores(GOOD, BAD, REFERENCES, "bleu", test, 60, seed)
+        return compare_scores(GOOD, BAD, REFERENCES, "bleu", 60, seed)
 
     assert run(0) == run(0)
     assert run(0).interval != run(1).interval
 
 
-# --- several sentences, several metrics ---
-
-
-def test_score_with_several_metrics() -> None:
-    both = compute_metric_scores(GOOD, REFERENCES, ("ter", "bleu"), language="de")
-    assert list(both) == ["ter", "bleu"]
-    assert both["bleu"] == compute_metric_score(GOOD, REFERENCES, "bleu")
-    assert both["ter"] == compute_metric_score(GOOD, REFERENCES, "ter")
-    assert list(compute_metric_scores(GOOD, REFERENCES)) == [*SACREBLEU_METRICS, "exact"]
+# --- several sentences ---
 
 
 @pytest.mark.parametrize("metric", ["chrf", "ter"])
@@ -372,16 +352,15 @@ def test_one_sentence(metric) -> None:
 
 
 def test_different_numbers_of_lines_raise_input_error() -> None:
-    for function in (compute_metric_score, compute_metric_scores):
-        with pytest.raises(InputError, match="2 hypotheses and 3 references"):
-            function(["a", "b"], ["a", "b", "c"])
-        with pytest.raises(InputError, match="2 hypotheses and 2, 1 references"):
-            function(["a", "b"], [["a", "b"], ["c"]])
-        with pytest.raises(InputError, match="1 hypotheses and 0 references"):
-            function(["a"], [])
-        for nothing in ([], [[]], [[], []]):
-            with pytest.raises(InputError, match="at least one sentence"):
-                function([], nothing)
+    with pytest.raises(InputError, match="2 hypotheses and 3 references"):
+        compute_metric_score(["a", "b"], ["a", "b", "c"])
+    with pytest.raises(InputError, match="2 hypotheses and 2, 1 references"):
+        compute_metric_score(["a", "b"], [["a", "b"], ["c"]])
+    with pytest.raises(InputError, match="1 hypotheses and 0 references"):
+        compute_metric_score(["a"], [])
+    for nothing in ([], [[]], [[], []]):
+        with pytest.raises(InputError, match="at least one sentence"):
+            compute_metric_score([], nothing)
     with pytest.raises(InputError, match="2, 1 hypotheses and 2 references"):
         compare_scores(["a", "b"], ["a"], ["a", "b"])
 
@@ -403,9 +382,8 @@ def test_invalid_options_raise_input_error() -> None:
     ):
         with pytest.raises(InputError, match=message):
             compute_metric_score(["a"], ["a"], **wrong)
-    for test in ("bootstrap", "randomization"):
-        with pytest.raises(InputError, match="`samples` must be at least 1, but is 0"):
-            compare_scores(["a"], ["a"], ["a"], test=test, samples=0)
+    with pytest.raises(InputError, match="`samples` must be at least 1, but is 0"):
+        compare_scores(["a"], ["a"], ["a"], samples=0)
 
 
 def test_metrics_do_not_import_torch(tmp_path: Path) -> None:
@@ -417,7 +395,7 @@ def test_metrics_do_not_import_torch(tmp_path: Path) -> None:
 def test_two_sentences_are_never_significant(test) -> None:
     references = ["the cat sleeps on the mat", "the dog runs in the park"]
     worse = ["the cat sleeps on the mat", "a cow is there"]
-    assert compare_scores(references, worse, references, test=test).p_value > 0.2
+    assert compare_scores(references, worse, references).p_values[test] > 0.2
 
 
 @pytest.mark.parametrize("metric", METRICS)
