@@ -50,7 +50,7 @@ def learn_fables(
     """Train the translator into a model directory; one that was stopped goes on."""
     ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
     with prepare_run(ingredients, Path(), folder, resume=True) as prepared:
-        train_as_worker(prepared.builder, lambda plan, _: _Progress(plan.num_updates, say))
+        train_as_worker(prepared.builder, lambda _, plan, __: _Progress(plan.num_updates, say))
 
 
 class _Progress:
@@ -63,6 +63,9 @@ class _Progress:
     def write(self, record: Mapping[str, Any]) -> None:
         if record["kind"] == "train" and record["update"] % 100 == 0:
             self._say(f"fables: update {record['update']} of {self._updates}, {record['nll']:.2f}")
+
+    def close(self) -> None:
+        pass
 
 
 def _ingredients(epochs: float, seed: int, threads: int | None) -> RunConfig:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -72,23 +72,16 @@ def copy_into(values: Tensor, target: Tensor) -> None:
     target.detach().copy_(shard_like(values, target))
 
 
-def copy_to_unsharded_model(model: nn.Module, target: nn.Module) -> None:
-    """Copy the weights of a sharded model into an unsharded one."""
-    for values, tensor in zip(
-        model.state_dict().values(), target.state_dict().values(), strict=True
-    ):
-        copy_into(full_tensor(values), tensor)
-
-
 class WorkerCommunicator:
-    """The worker processes of a run and their collectives. This base class has one process."""
+    """The worker processes of a run and their collectives: one process, DDP or FSDP."""
 
-    rank = 0
-    world_size = 1
-    local_world_size = 1
-    """Number of workers on this machine."""
-
-    def __init__(self) -> None:
+    def __init__(self, kind: Literal["single", "ddp", "fsdp"] = "single") -> None:
+        """Create the communicator of one process, or of the process group that it has joined."""
+        self._kind = kind
+        self.rank, self.world_size, self.local_world_size = 0, 1, 1
+        if kind != "single":
+            self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+            self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
         self.device = worker_device()
 
     @property
@@ -103,31 +96,49 @@ class WorkerCommunicator:
 
     def wrap_module(self, objective: Objective) -> nn.Module:
         """Return the module to train; its gradients are the mean over the workers."""
-        return objective
+        if self._kind == "single":
+            return objective
+        if self._kind == "fsdp":
+            return apply_fsdp(objective, self.device.type)
+        module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+        _build_ddp_buckets(module)
+        return module
 
     def unsharded_copy(
         self, objective: Objective, build_unsharded: Callable[[], Objective]
     ) -> Objective:
-        """Return the objective in a form that this worker can compute without the others."""
-        del build_unsharded
-        return objective
+        """Return the objective in a form that this worker can compute without the others.
 
-    def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Synchronize gradients only in the last batch of an update."""
-        del objective, is_last
-        return nullcontext()
+        With FSDP it is a copy, because workers decode at different speeds.
+        """
+        if self._kind != "fsdp":
+            return objective
+        copy = build_unsharded()
+        for values, tensor in zip(
+            objective.model.state_dict().values(), copy.model.state_dict().values(), strict=True
+        ):
+            copy_into(full_tensor(values), tensor)
+        return copy
 
     def all_reduce(self, values: Tensor) -> Tensor:
         """Sum values over all workers in place, and return them."""
+        if self.world_size > 1:
+            dist.all_reduce(values)
         return values
 
     def all_gather(self, value: Any) -> list[Any]:
         """Return the values of all workers, ordered by rank."""
-        return [value]
+        values = [value] * self.world_size
+        if self.world_size > 1:
+            dist.all_gather_object(values, value)
+        return values
 
     def broadcast(self, value: Any) -> Any:
         """Return the value of the main process."""
-        return value
+        values = [value]
+        if self.world_size > 1:
+            dist.broadcast_object_list(values, src=0)
+        return values[0]
 
     def run_on_main(self, function: Callable[[], object]) -> None:
         """Call a function in the main process; the others wait. All workers raise its error."""
@@ -144,42 +155,13 @@ class WorkerCommunicator:
             raise problem
 
 
-class DdpCommunicator(WorkerCommunicator):
-    """Several processes with a copy of the model each (DistributedDataParallel)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rank = dist.get_rank()
-        self.world_size = dist.get_world_size()
-        self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
-
-    def wrap_module(self, objective: Objective) -> nn.Module:
-        """Return the module wrapped in DistributedDataParallel."""
-        module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-        _build_ddp_buckets(module)
-        return module
-
-    def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Synchronize gradients only in the last batch of an update."""
-        assert isinstance(objective, DistributedDataParallel)
-        return nullcontext() if is_last else objective.no_sync()
-
-    def all_reduce(self, values: Tensor) -> Tensor:
-        """Sum values over all workers in place, and return them."""
-        dist.all_reduce(values)
-        return values
-
-    def all_gather(self, value: Any) -> list[Any]:
-        """Return the values of all workers, ordered by rank."""
-        values = [None] * self.world_size
-        dist.all_gather_object(values, value)
-        return values
-
-    def broadcast(self, value: Any) -> Any:
-        """Return the value of the main process."""
-        values = [value]
-        dist.broadcast_object_list(values, src=0)
-        return values[0]
+def gradient_sync(module: nn.Module, is_last: bool) -> AbstractContextManager[None]:
+    """Synchronize the gradients of a wrapped module only in the last batch of an update."""
+    if isinstance(module, FSDPModule):
+        module.set_requires_gradient_sync(is_last)
+    elif isinstance(module, DistributedDataParallel) and not is_last:
+        return module.no_sync()
+    return nullcontext()
 
 
 def _build_ddp_buckets(module: DistributedDataParallel) -> None:
@@ -192,25 +174,3 @@ def _build_ddp_buckets(module: DistributedDataParallel) -> None:
     empty = PackedIds.from_lists([])
     module(Batch.from_packed_ids(empty, empty)).total.backward()
     module.zero_grad()
-
-
-class FsdpCommunicator(DdpCommunicator):
-    """Several processes with a shard of the weights each (FSDP2)."""
-
-    def wrap_module(self, objective: Objective) -> nn.Module:
-        """Return the module with sharded weights."""
-        return apply_fsdp(objective, self.device.type)
-
-    def unsharded_copy(
-        self, objective: Objective, build_unsharded: Callable[[], Objective]
-    ) -> Objective:
-        """Return an unsharded copy: workers decode at different speeds."""
-        copy = build_unsharded()
-        copy_to_unsharded_model(objective.model, copy.model)
-        return copy
-
-    def gradient_sync(self, objective: nn.Module, is_last: bool) -> Any:
-        """Synchronize gradients only in the last batch of an update."""
-        assert isinstance(objective, FSDPModule)
-        objective.set_requires_gradient_sync(is_last)
-        return nullcontext()

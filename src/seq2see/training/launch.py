@@ -23,7 +23,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Thread
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -34,23 +34,21 @@ from torch.distributed.rendezvous import rendezvous
 from seq2see.errors import TrainingError
 from seq2see.progress_callbacks import MessageCallback, StageCallback
 from seq2see.training.builder import RunBuilder
-from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig
 from seq2see.training.corpus_and_tokenizer_preparation import RunReadyToStart, prepare_run
-from seq2see.training.distributed import (
-    DdpCommunicator,
-    FsdpCommunicator,
-    WorkerCommunicator,
-)
-from seq2see.training.run_directory import RunDirectory, RunPlan
+from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.run_directory import RunDirectory
 from seq2see.training.trainer import (
     STOP_SIGNALS,
     format_stop_message,
     handle_signals,
     signals_as_errors,
 )
-from seq2see.training.training_log import LogDestination
-from seq2see.training.training_session import RunEnding, train_as_worker
+from seq2see.training.training_session import (
+    ProgressDisplayFactory,
+    RunEnding,
+    train_as_worker,
+)
 
 _MAX_RESTARTS = 3
 _FAILURE_SECONDS = 1.0
@@ -67,14 +65,6 @@ interpreter is shutting down by then, the process aborts (torch 2.13, without an
 """
 
 
-class ProgressDisplay(LogDestination, Protocol):
-    """Shows the records of a run to the user."""
-
-    def close(self) -> None:
-        """Restore the terminal."""
-        ...
-
-
 @dataclass(frozen=True)
 class WorkerArguments:
     """Arguments of a worker process. The function must be picklable: defined in a module."""
@@ -83,8 +73,7 @@ class WorkerArguments:
     base_directory: Path
     """Directory that file names of the recipe are relative to."""
     run_directory: Path
-    create_display: Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
-    """Creates the progress display of the main process."""
+    create_display: ProgressDisplayFactory
 
     def builder(self, workers: WorkerCommunicator) -> RunBuilder:
         """Return a builder of the run for one of its workers."""
@@ -128,12 +117,14 @@ def train_run(
                         f"continuing the run in {directory.path}, as torchrun may have restarted it"
                     )
                 workers.run_on_main(prepare)
-                ending = _train(arguments, arguments.builder(workers), may_choose_processes=False)
+                ending = train_as_worker(
+                    arguments.builder(workers), arguments.create_display, may_choose_processes=False
+                )
         else:
             with signals_as_errors():
                 prepared = prepare()
                 if prepared.processes == 1:
-                    ending = _train(arguments, prepared.builder)
+                    ending = train_as_worker(prepared.builder, arguments.create_display)
                 else:
                     endings = run_in_worker_processes(
                         _train_as_launched_worker, prepared.processes, arguments, on_message
@@ -149,21 +140,7 @@ def _train_as_launched_worker(arguments: WorkerArguments) -> RunEnding | None:
     Return None if the run continues without this worker.
     """
     with join_worker_group(arguments.run_config.train.fsdp) as workers:
-        return _train(arguments, arguments.builder(workers))
-
-
-def _train(
-    arguments: WorkerArguments, builder: RunBuilder, may_choose_processes: bool = True
-) -> RunEnding | None:
-    """Train with the progress display of the arguments, which is closed at the end."""
-    with ExitStack() as displays:
-
-        def create_display(plan: RunPlan, progress: TrainingProgress) -> ProgressDisplay:
-            display = arguments.create_display(builder.run_config, plan, progress)
-            displays.callback(display.close)
-            return display
-
-        return train_as_worker(builder, create_display, may_choose_processes)
+        return train_as_worker(arguments.builder(workers), arguments.create_display)
 
 
 def is_torchrun_worker() -> bool:
@@ -318,7 +295,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerCommunicator]:
         backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
     )
     try:
-        yield FsdpCommunicator() if fsdp else DdpCommunicator()
+        yield WorkerCommunicator("fsdp" if fsdp else "ddp")
     finally:
         dist.destroy_process_group()
         time.sleep(_GLOO_RELEASE_SECONDS)

@@ -20,7 +20,7 @@ from seq2see.keyed_random import mix_seeds
 from seq2see.loss import LossSum
 from seq2see.training.checkpoints import CheckpointDirectory, TrainingState, UpdateReport
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.distributed import WorkerCommunicator, gradient_sync
 from seq2see.training.optimization import LearningRateSchedule, scale_and_clip_gradients
 from seq2see.training.training_log import TrainingLog
 from seq2see.training.validation import ValidationResult
@@ -62,7 +62,9 @@ class ModelUpdater:
         norm = scale_and_clip_gradients(self._parameters, factor, self._max_grad_norm)
         learning_rate = self.schedule.learning_rate(update)
         self._check_finite(update, loss / num_tokens, norm, learning_rate)
-        self._step(learning_rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
         target_tokens, source_tokens = map(int, text_tokens)
         return UpdateReport(
             loss / num_tokens, nll / num_tokens, target_tokens, source_tokens, norm, learning_rate
@@ -77,8 +79,11 @@ class ModelUpdater:
         results: list[tuple[Tensor | int, ...]] = []
         for index, batch in enumerate(batches):
             is_last = index + 1 == len(batches)
-            with self._workers.gradient_sync(self.objective, is_last):
-                loss = self._compute_loss(update, index, batch)
+            with gradient_sync(self.objective, is_last):
+                # Batches are counted over all workers: no two of them have the same dropout mask.
+                overall_index = index * self._workers.world_size + self._workers.rank
+                torch.manual_seed(mix_seeds(self._seed, update, overall_index))
+                loss: LossSum = self.objective(batch)
                 loss.total.backward()
             text_tokens = batch.num_target_tokens, batch.num_source_tokens
             results.append((loss.total.detach(), loss.nll, loss.num_tokens, *text_tokens))
@@ -86,18 +91,6 @@ class ModelUpdater:
         for each in results:  # note: `float` waits for the GPU, so it comes after all batches
             sums += torch.tensor([float(x) for x in each], dtype=torch.float64)
         return self._workers.all_reduce(sums).tolist()
-
-    def _compute_loss(self, update: int, index: int, batch: Batch) -> LossSum:
-        # Batches are counted over all workers, so that no two of them have the same dropout mask.
-        overall_index = index * self._workers.world_size + self._workers.rank
-        torch.manual_seed(mix_seeds(self._seed, update, overall_index))
-        loss: LossSum = self.objective(batch)
-        return loss
-
-    def _step(self, learning_rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
 
     def _check_finite(self, update: int, loss: float, norm: float, learning_rate: float) -> None:
         """Raise TrainingError with advice if the loss or the gradient norm is not finite."""
@@ -155,22 +148,18 @@ def handle_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator
             signal.signal(number, old_handler)
 
 
-class _SignalReceived(BaseException):
-    """Raised by a signal. Like KeyboardInterrupt, it is not caught by `except Exception`."""
-
-
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
     """Raise TrainingError on SIGINT or SIGTERM, outside the updates that `StopSignal` covers."""
 
     def raise_received(number: int, frame: FrameType | None) -> None:
         del frame
-        raise _SignalReceived(signal.Signals(number).name)
+        raise KeyboardInterrupt(signal.Signals(number).name)
 
     try:
         with handle_signals(raise_received):
             yield
-    except _SignalReceived as error:
+    except KeyboardInterrupt as error:
         raise TrainingError(format_stop_message(error)) from None
 
 

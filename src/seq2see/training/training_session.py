@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +26,7 @@ from seq2see.training.checkpoints import (
     TrainingState,
     load_model_tensors,
 )
+from seq2see.training.config import RunConfig
 from seq2see.training.objective import Objective
 from seq2see.training.process_and_update_counts import (
     FINAL_EVALUATION,
@@ -142,8 +145,16 @@ class FinalModelWriter:
         return "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
 
 
-ProgressDisplayFactory = Callable[[RunPlan, TrainingProgress], LogDestination]
-"""Creates the writer that shows the progress of a run to the user."""
+class ProgressDisplay(LogDestination, Protocol):
+    """Shows the records of a run to the user."""
+
+    def close(self) -> None:
+        """Restore the terminal."""
+        ...
+
+
+ProgressDisplayFactory = Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
+"""Creates the progress display of the main process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,35 +223,33 @@ def _train(builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFa
     state = TrainingState(objective.model, updater.optimizer, updater.schedule, average)
     checkpoints = CheckpointDirectory(builder.directory.checkpoints, config.checkpoints)
     checkpoints.restore_last(state)
-    log = TrainingLog(
-        _build_log_writers(builder, state.progress, lambda: create_display(plan, state.progress))
-        if builder.workers.is_main
-        else []
-    )
     evaluator = builder.build_evaluator("data.valid")
-    trainer = Trainer(
-        updater,
-        builder.build_loader(),
-        partial(evaluator.evaluate, objective, config.validation),
-        state,
-        checkpoints,
-        log,
-        config.validation,
-        plan.num_updates,
-        builder.workers,
-    )
-    signal_name = trainer.run()
-    if signal_name is None:
-        result = FinalModelWriter(builder, objective, log, state.progress)
-        result.write(checkpoints.final_weights(state))
+    with ExitStack() as displays:
+        writers: list[LogDestination] = []
+        if builder.workers.is_main:
+            display = create_display(config, plan, state.progress)
+            displays.callback(display.close)
+            writers = [*_open_log_files(builder, state.progress.update), display]
+        log = TrainingLog(writers)
+        trainer = Trainer(
+            updater,
+            builder.build_loader(),
+            partial(evaluator.evaluate, objective, config.validation),
+            state,
+            checkpoints,
+            log,
+            config.validation,
+            plan.num_updates,
+            builder.workers,
+        )
+        signal_name = trainer.run()
+        if signal_name is None:
+            result = FinalModelWriter(builder, objective, log, state.progress)
+            result.write(checkpoints.final_weights(state))
     return RunEnding(signal_name, state.progress.update)
 
 
-def _build_log_writers(
-    builder: RunBuilder, progress: TrainingProgress, create_display: Callable[[], LogDestination]
-) -> list[LogDestination]:
-    directory = builder.directory
-    writers = [JsonlLogWriter(directory.log, progress.update), create_display()]
+def _open_log_files(builder: RunBuilder, resume_update: int) -> Iterator[LogDestination]:
+    yield JsonlLogWriter(builder.directory.log, resume_update)
     if builder.run_config.train.tensorboard and is_tensorboard_installed():
-        writers.append(TensorBoardWriter(directory.tensorboard, progress.update))
-    return writers
+        yield TensorBoardWriter(builder.directory.tensorboard, resume_update)

@@ -14,17 +14,17 @@ from seq2see.errors import InputError, TrainingError
 from seq2see.loss import LossConfig
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PackedIds
-from seq2see.training.distributed import DdpCommunicator, WorkerCommunicator
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=1, decoder_layers=1)
 
 
 @pytest.fixture
-def group(tmp_path: Path) -> Iterator[DdpCommunicator]:
+def group(tmp_path: Path) -> Iterator[WorkerCommunicator]:
     """Return a DDP group of one process."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield DdpCommunicator()
+    yield WorkerCommunicator("ddp")
     dist.destroy_process_group()
 
 
@@ -43,7 +43,7 @@ def test_error_of_main_process_is_raised() -> None:
         WorkerCommunicator().run_on_main(raise_damaged)
 
 
-def test_ddp_buckets_are_built_before_first_update(group: DdpCommunicator) -> None:
+def test_ddp_buckets_are_built_before_first_update(group: WorkerCommunicator) -> None:
     """Otherwise DDP would rebuild its buckets after the first update of a resumed run."""
     objective = Objective(Transformer.from_config(SMALL), LossConfig(), 0)
     before = [parameter.detach().clone() for parameter in objective.parameters()]
