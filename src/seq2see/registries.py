@@ -88,12 +88,26 @@ DOCUMENT_FORMATS = (
 )
 """All formats that can be translated, in the order in which they are listed to users."""
 DOCUMENT_EXTENSIONS = tuple(extension for one in DOCUMENT_FORMATS for extension in one.extensions)
-UNSUPPORTED_EXTENSIONS = {
+UNSUPPORTED_OFFICE_EXTENSIONS = (
     *(".doc", ".docm", ".dot", ".dotx", ".rtf", ".odt", ".ott", ".fodt", ".pages"),
     *(".xls", ".xlsm", ".xlsx", ".ods", ".numbers", ".ppt", ".pptx", ".odp", ".odg"),
-    *(".pdf", ".ps", ".xps", ".djvu", ".epub", ".mobi", ".azw3"),
-}
-"""Extensions of documents that cannot be translated. Some of them could be decoded as text."""
+    *(".pdf", ".xps", ".djvu", ".epub", ".mobi", ".azw3", ".eml", ".msg"),
+    *(".zip", ".tar", ".tgz", ".bz2", ".7z", ".rar"),
+)
+UNSUPPORTED_MARKUP_EXTENSIONS = (
+    *(".md", ".markdown", ".mdx", ".rst", ".adoc", ".asciidoc", ".org", ".wiki", ".textile"),
+    *(".tex", ".latex", ".bib", ".typ", ".xml", ".xhtml", ".svg", ".dita", ".ipynb"),
+    *(".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".json5", ".yaml", ".yml", ".toml", ".sql"),
+    *(".properties", ".strings", ".arb", ".resx", ".ass", ".ssa", ".sbv", ".ttml", ".dfxp"),
+)
+"""Formats that can be decoded as text, but whose markup would not survive a translation."""
+UNSUPPORTED_EXTENSIONS = (*UNSUPPORTED_OFFICE_EXTENSIONS, *UNSUPPORTED_MARKUP_EXTENSIONS)
+"""Extensions of known formats that cannot be translated. All others are plain text, such as those
+of languages (`.en`, `.ps`)."""
+COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
+SUPPORTED_FORMATS_MESSAGE = (
+    f"supported are plain text and {', '.join(DOCUMENT_EXTENSIONS[len(PLAIN_TEXT.extensions) :])}"
+)
 
 
 def find_format_by_extension(path: Path) -> DocumentFormat | None:
@@ -105,22 +119,33 @@ def find_format_by_extension(path: Path) -> DocumentFormat | None:
 def find_document_format(path: Path, name: str | None = None) -> DocumentFormat:
     """Return the format with this name, or by default the format of the file extension.
 
-    Raises InputError if there is no such format.
+    A file with an unknown extension, or without one, is plain text.
+
+    Raises InputError if there is no format with this name, or if the extension is that of a format
+    that is not supported or of a compressed file.
     """
     by_name = {one.name: one for one in DOCUMENT_FORMATS}
-    found = find_format_by_extension(path) if name is None else by_name.get(name)
-    if found is None:
-        actual = f"{path}" if name is None else f"`{name}`"
+    if name in by_name:
+        return by_name[name]
+    if name is not None:
         raise InputError(
-            f"the document format must be one of {', '.join(by_name)}, but is {actual} instead"
+            f"the document format must be one of {', '.join(by_name)}, but is `{name}` instead"
         )
-    return found
+    check_extension_supported(path)
+    if path.suffix.lower() in COMPRESSED_EXTENSIONS:
+        raise InputError(f"{path} must be decompressed first: compressed documents are not read")
+    return find_format_by_extension(path) or PLAIN_TEXT
 
 
-def check_not_unsupported_document(path: Path) -> None:
-    """Raise InputError if a file has the extension of an unsupported document format."""
-    if path.suffix.lower() in UNSUPPORTED_EXTENSIONS:
+def check_extension_supported(path: Path) -> None:
+    """Raise InputError if a file has the extension of a known format that is not supported.
+
+    The extension of a compressed file is ignored: `.md.gz` is not supported.
+    """
+    name = path.stem if path.suffix.lower() in COMPRESSED_EXTENSIONS else path.name
+    extension = Path(name).suffix.lower()
+    if extension in UNSUPPORTED_EXTENSIONS:
         raise InputError(
-            f"{path} must be one of {', '.join(DOCUMENT_EXTENSIONS)}, but is {path.suffix} "
-            "instead: convert it first"
+            f"{path} cannot be translated: {SUPPORTED_FORMATS_MESSAGE}, but not {extension}: "
+            "convert it first"
         )

@@ -43,7 +43,7 @@ def test_files_are_translated(open_browser: Any, sentence: str, tmp_path: Path) 
     assert download.value.path().read_text().strip()
     dropped = page.evaluate_handle(
         "() => { const drop = new DataTransfer(); "
-        "drop.items.add(new File(['a'], 'b.xyz')); return drop; }"
+        "drop.items.add(new File(['a'], 'b.odt')); return drop; }"
     )
     page.dispatch_event(".drop", "drop", {"dataTransfer": dropped})
     page.wait_for_selector(".files .error")  # an unsupported format

@@ -14,9 +14,11 @@ UNREADABLE = {
     "wider": (TEXT.encode("utf-32"), "iconv -f UTF-16 -t UTF-8"),
     "unmarked.txt": (TEXT.encode("utf-16-le"), "has zero bytes"),
     "compressed.gz": (gzip.compress(TEXT.encode("utf-16")), "must be UTF-8, but is UTF-16"),
-    "a.pdf": (b"%PDF-1.4\n1 0 obj\n", "but is .pdf instead: convert it first"),
-    "a.RTF": (rb"{\rtf1 The dog}", "must be one of .txt, .text, .html, .htm, .srt, .vtt, .po"),
-    "a.odt": (b"PK", "but is .odt instead"),
+    "a.pdf": (b"%PDF-1.4\n1 0 obj\n", "but not .pdf: convert it first"),
+    "a.RTF": (rb"{\rtf1 The dog}", "supported are plain text and .html, .htm, .srt, .vtt, .po"),
+    "a.odt": (b"PK", "but not .odt"),
+    "notes.md": (b"# Title\n", "but not .md: convert it first"),
+    "notes.MD.gz": (gzip.compress(b"# Title\n"), "but not .md: convert it first"),
     "none.html": (None, "none.html cannot be read: No such file or directory"),
     "none.pdf": (None, "none.pdf cannot be read: No such file or directory"),
 }
@@ -34,6 +36,13 @@ def test_unreadable_input_is_rejected_before_writing(run, tmp_path, name, has_ou
     assert problem in done.err
     assert len(done.err.splitlines()) == 1
     assert {path.name for path in tmp_path.iterdir()} <= {name}
+
+
+def test_document_is_read_before_the_model(run, tmp_path) -> None:
+    (tmp_path / "a.html").write_bytes(b"<p>The dog\0 sleeps.</p>")
+    done = run("translate", "no model", tmp_path / "a.html", "-o", tmp_path / "b.html")
+    assert (done.status, done.out) == (1, "")
+    assert "a.html must be text in UTF-8, but has zero bytes" in done.err
 
 
 def test_standard_input_may_contain_zero_bytes(run, model) -> None:

@@ -18,8 +18,8 @@ from seq2see.cli.usage_errors import LANGUAGE_CODE
 from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.registries import (
     PLAIN_TEXT,
-    UNSUPPORTED_EXTENSIONS,
-    check_not_unsupported_document,
+    UNSUPPORTED_OFFICE_EXTENSIONS,
+    check_extension_supported,
     find_format_by_extension,
 )
 
@@ -37,7 +37,7 @@ lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv
 or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw
 ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
-_ISO_639_1 = frozenset(_CODES.split())
+ISO_639_1 = frozenset(_CODES.split())
 """File extensions that are language codes, unlike `txt`."""
 
 
@@ -124,7 +124,7 @@ def infer_language(name: str) -> str | None:
     from seq2see.data.readers import file_extension
 
     code = file_extension(name).removeprefix(".")
-    return code if code in _ISO_639_1 else None
+    return code if code in ISO_639_1 else None
 
 
 def side_suffixes(languages: tuple[str, str] | None) -> tuple[str, str]:
@@ -210,7 +210,9 @@ def output_format_problem(file: str, output: Path) -> str | None:
         return f"`--output` must be an uncompressed file, but is {output}: compress it afterwards"
     input_format = find_format_by_extension(Path(file)) or PLAIN_TEXT
     output_format = find_format_by_extension(output)
-    is_unknown = output_format is None and output.suffix.lower() not in UNSUPPORTED_EXTENSIONS
+    is_unknown = (
+        output_format is None and output.suffix.lower() not in UNSUPPORTED_OFFICE_EXTENSIONS
+    )
     if is_unknown or output_format == input_format:
         return None
     name = "standard input" if file == STANDARD_INPUT else file
@@ -242,7 +244,7 @@ def check_file_to_translate(file: str, model: Path) -> None:
         raise InputError(f"{file} cannot be read: {os.strerror(errno.EISDIR)}")
     if is_compressed(file) and is_document(path.stem):
         raise InputError(f"{file} must be decompressed first: compressed documents are not read")
-    check_not_unsupported_document(path)
+    check_extension_supported(path)
     if path.is_file() and not is_document(file):  # a pipe can be read only once
         with open_decompressed_binary(file) as opened:
             check_is_text(opened.read(READ_BYTES), file)

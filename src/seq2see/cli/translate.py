@@ -35,7 +35,7 @@ from seq2see.registries import DOCUMENT_EXTENSIONS, PLAIN_TEXT, EngineName, Prec
 
 if TYPE_CHECKING:
     from seq2see.cli.resumable_output import OutputTarget
-    from seq2see.documents import DocumentReport
+    from seq2see.documents import Document, DocumentReport
     from seq2see.translator import Translation, TranslationOptions, Translator
 
 TranslationFormatter = Callable[["Translation"], str]
@@ -183,8 +183,11 @@ class _TranslationTask:
         from seq2see.cli.resumable_output import prepare_resumable_output
 
         if self._is_document:
+            from seq2see.documents import read_document
+
             assert self.output
-            return translate_document_file(load(), self.file, self.output, options)
+            document = read_document(Path(self.file))  # before the model is loaded
+            return translate_document_file(load(), self.file, self.output, options, document)
         settings |= {"format": self.output_format, **options.model_dump(mode="json")}
         target = prepare_resumable_output(self.file, self.output, self.model, settings, self.resume)
         formatter = FORMATTERS[self.output_format]
@@ -251,14 +254,20 @@ def _open_target(target: OutputTarget, is_interactive: bool) -> Iterator[TextIO]
 
 
 def translate_document_file(
-    translator: Translator, file: str, output: Path, options: TranslationOptions
+    translator: Translator,
+    file: str,
+    output: Path,
+    options: TranslationOptions,
+    document: Document,
 ) -> bool:
-    """Translate a document, print its issues, and return whether everything was translated."""
+    """Translate a parsed file, print its issues, and return whether everything was translated."""
     from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
     from seq2see.documents import translate_document
 
     with show_sentence_progress() as on_progress:
-        report = translate_document(translator, Path(file), output, options, on_progress)
+        report = translate_document(
+            translator, Path(file), output, options, on_progress, document=document
+        )
     for line in _format_issues(report):
         typer.echo(f"seq2see: {line}", err=True)
     return not report.errors

@@ -23,6 +23,7 @@ from typing import IO, Any, Literal, NamedTuple, cast, get_args
 from lxml import etree
 
 from seq2see.errors import InputError
+from seq2see.registries import COMPRESSED_EXTENSIONS
 from seq2see.text.languages import normalize_tag
 from seq2see.text.normalization import check_surrogates
 from seq2see.text.tmx_elements import classify_inline_element, find_variant, get_variant_language
@@ -35,7 +36,6 @@ else:
 
 STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
-COMPRESSED_EXTENSIONS = {".gz", ".xz", ".zst"}
 READ_BYTES = 1 << 18
 """Approximate number of bytes per read."""
 LINES_PER_BLOCK = 8192

@@ -3,6 +3,7 @@
 from seq2see.documents.file_translation import (
     TranslatedDocument,
     parse_document,
+    read_document,
     translate_document,
     translate_html,
     translate_parsed_document,
@@ -46,6 +47,7 @@ __all__ = [
     "find_sentences",
     "parse_document",
     "parse_html",
+    "read_document",
     "select_units",
     "translate_document",
     "translate_html",

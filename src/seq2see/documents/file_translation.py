@@ -59,6 +59,20 @@ def parse_document(
     return parse(content, file_name)
 
 
+def read_document(path: Path, format_name: str | None = None) -> Document:
+    """Read and parse a file in a format, by default that of its extension.
+
+    Raises InputError if the file cannot be read or is not valid in the format.
+    """
+    find_document_format(path, format_name)  # before a large file is read
+    with reading(path):
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
+            limit = MAX_DOCUMENT_BYTES >> 20
+            raise InputError(f"{path} must have at most {limit} MB: split the document")
+        content = path.read_bytes()
+    return parse_document(content, str(path), format_name)
+
+
 def _check_archive_size(content: bytes, file_name: str, max_bytes: int) -> None:
     """Raise InputError if an archive exceeds a limit.
 
@@ -91,6 +105,7 @@ def translate_document(
     format_name: str | None = None,
     keep_numbers: bool = False,
     overwrite: bool = False,
+    document: Document | None = None,
 ) -> DocumentReport:
     """Translate a file and write a file of the same format.
 
@@ -105,18 +120,17 @@ def translate_document(
         format_name: Name of the document format. Default: the format of the file extension.
         keep_numbers: Whether no number of the source may be missing in the translation.
         overwrite: Whether to replace existing translations (PO, TMX, XLIFF).
+        document: The result of `read_document`, if the source was read already.
 
     Raises InputError if the source cannot be read or the target cannot be written.
     """
-    find_document_format(source, format_name)  # before a large file is read
-    content = _read(source)
+    document = document or read_document(source, format_name)
     _check_target(target, source)
     unit_translator = TextUnitTranslator(
         translator, options, keep_numbers=keep_numbers, on_progress=on_progress
     )
-    parsed = parse_document(content, str(source), format_name)
-    document = select_units(parsed, unit_translator.languages, overwrite=overwrite)
-    translated = translate_parsed_document(document, unit_translator)
+    selected = select_units(document, unit_translator.languages, overwrite=overwrite)
+    translated = translate_parsed_document(selected, unit_translator)
     with writing(target), atomic_write(target) as partial:
         partial.write_bytes(translated.content)
     return translated.report
@@ -161,14 +175,6 @@ def translate_html(
     """Translate an HTML page or fragment; inline tags are placed by word alignment."""
     unit_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
     return translate_parsed_document(parse_html(html), unit_translator).content
-
-
-def _read(path: Path) -> bytes:
-    with reading(path):
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            limit = MAX_DOCUMENT_BYTES >> 20
-            raise InputError(f"{path} must have at most {limit} MB: split the document")
-        return path.read_bytes()
 
 
 def _check_target(target: Path, source: Path) -> None:

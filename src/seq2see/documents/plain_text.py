@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from seq2see.documents.markup import TextUnit, extract_list_marker
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.errors import InputError
+from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
 
 _UTF16_32_BOMS = (
     codecs.BOM_UTF32_LE,
@@ -83,8 +84,8 @@ def check_is_text(data: bytes, file_name: str) -> None:
         )
     if b"\0" in data:
         raise InputError(
-            f"{file_name} must be text in UTF-8, but has zero bytes: check its format, or "
-            "convert it with iconv if it is UTF-16"
+            f"{file_name} must be text in UTF-8, but has zero bytes: "
+            f"{SUPPORTED_FORMATS_MESSAGE}; convert it, with iconv if it is UTF-16"
         )
 
 

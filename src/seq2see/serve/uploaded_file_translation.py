@@ -26,8 +26,8 @@ from seq2see.documents import (
     select_units,
     translate_parsed_document,
 )
-from seq2see.errors import Seq2SeeError
-from seq2see.registries import DOCUMENT_EXTENSIONS, find_format_by_extension
+from seq2see.errors import InputError, Seq2SeeError
+from seq2see.registries import check_extension_supported
 from seq2see.serve.errors import (
     ENGINE_FAILED_MESSAGE,
     BadRequest,
@@ -46,12 +46,13 @@ def parse_file(content: bytes, filename: str, max_uncompressed_bytes: int) -> Do
     """Parse a file.
 
     Raises:
-        UnsupportedFileFormat: The extension is not supported.
+        UnsupportedFileFormat: The extension is that of a format that is not supported.
         Seq2SeeError: The file is damaged, or an archive with more uncompressed bytes.
     """
-    if find_format_by_extension(Path(filename)) is None:
-        extensions = ", ".join(DOCUMENT_EXTENSIONS)
-        raise UnsupportedFileFormat(f"Invalid request: file format not supported; try {extensions}")
+    try:
+        check_extension_supported(Path(filename))
+    except InputError as error:
+        raise UnsupportedFileFormat(f"Invalid request: {error}") from None
     return parse_document(content, filename, max_uncompressed_bytes=max_uncompressed_bytes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from seq2see.cli.corpora_and_path_checks import ISO_639_1
 from seq2see.documents import (
     UnitIssue,
     translate_document,
@@ -22,7 +23,7 @@ from seq2see.documents.html_tokenizer import find_attribute_value_spans, tokeniz
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
-from seq2see.registries import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS
+from seq2see.registries import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS, UNSUPPORTED_EXTENSIONS
 from seq2see.search import SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (
@@ -416,7 +417,7 @@ msgstr ""
         ("a.html", b"<meta charset=utf-7>", "declares utf-7"),
         ("a.po", b'"Content-Type: text/plain; charset=hex\\n"', "declares hex"),
         ("a.po", PO_LATIN, "must be UTF-8, because its translation contains 'Ÿ'"),
-        ("a.pdf", b"", "must be one of txt, html"),
+        ("a.pdf", b"", "plain text and .html, .htm, .srt"),
         ("a.srt", b"no cues here", "no cue"),
         ("a.po", b'msgid "a"\nmsgstr "b', "line 2 must be a line of a PO file"),
         ("a.tmx", b"<tmx><body>", "must be TMX"),
@@ -472,6 +473,34 @@ def test_documentation_lists_each_format() -> None:
     rows = {line.split("|")[2].strip() for line in table.splitlines() if line.startswith("| ")}
     listed = {extension for row in rows for extension in re.findall(r"`(\.\w+)`", row)}
     assert listed == set(DOCUMENT_EXTENSIONS)
+
+
+def test_documentation_lists_unsupported_formats() -> None:
+    text = Path("docs/documents.md").read_text().split("cannot be read:")[1].split("\n\n")[0]
+    assert re.findall(r"`(\.\w+)`", text) == list(UNSUPPORTED_EXTENSIONS)
+
+
+def test_unsupported_extensions_are_no_language_codes() -> None:
+    assert not {one.removeprefix(".") for one in UNSUPPORTED_EXTENSIONS} & ISO_639_1
+    assert not {*UNSUPPORTED_EXTENSIONS} & {*DOCUMENT_EXTENSIONS}
+
+
+@pytest.mark.parametrize("name", ["a.md", "A.CSV", "a.b.tex", "a.md.gz"])
+def test_unsupported_format_is_not_translated_as_text(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("# one\n")
+    problem = (
+        r"cannot be translated: supported are plain text and \.html, .* but not \.\w+: convert"
+    )
+    with pytest.raises(InputError, match=problem):
+        translate_document(UPPERCASE, tmp_path / name, tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.en", "a.tok", "a.tok.en", "a.1", "train.ps"])
+def test_other_extensions_are_plain_text(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("- one\n")
+    translate_document(UPPERCASE, tmp_path / name, tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "- ONE\n"
 
 
 def test_format_name_overrides_extension(tmp_path: Path) -> None:
