@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from seq2see.bundle import Bundle
 from seq2see.cli.train import TrainingProgressDisplay
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module, training_session
@@ -81,6 +82,8 @@ def assert_bit_identical(ours: Path, theirs: Path, update: int = UPDATES) -> Non
         left, right = load_file(ours / file), load_file(theirs / file)
         assert left.keys() == right.keys()
         assert all(left[key].equal(right[key]) for key in left)
+    statistics = [Bundle.load(directory).training_text for directory in (ours, theirs)]
+    assert statistics[0] == statistics[1] is not None
 
 
 def run_program(program: str, command: list[str], number: int) -> subprocess.CompletedProcess[str]:

@@ -45,6 +45,18 @@ def test_fine_tuning_starts_from_model(train_here, base: Path, tmp_path: Path) -
     assert any(not t.equal(before.weights[n]) for n, t in after.weights.items())
 
 
+def test_fine_tuned_model_has_statistics_of_its_new_text(
+    train_here, base: Path, tmp_path: Path
+) -> None:
+    overrides = ("train.max_updates=1", f"train.init_from={base}")
+    train = "data.train=[{files=['valid.tsv']}]"
+    before = Bundle.load(base)
+    after = Bundle.load(train_here(tmp_path / "run", *overrides, train))
+    assert before.training_text
+    assert after.training_text
+    assert before.training_text.num_pairs != after.training_text.num_pairs == 20
+
+
 def test_tiny_learning_rate_keeps_initial_weights(train_here, base: Path, tmp_path: Path) -> None:
     """Training starts with exactly the weights of the model."""
     overrides = ("train.max_updates=1", f"train.init_from={base}", "checkpoints.final_weights=last")

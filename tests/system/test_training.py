@@ -111,7 +111,7 @@ def test_directory_without_run_is_not_overwritten(train_here, tmp_path: Path, na
 
 
 def test_training_text_is_read_twice(train_here, tiny_recipe: Path, tmp_path: Path) -> None:
-    """Once for its fingerprint, the checks and the tokenizer, and once to encode it."""
+    """Once for its fingerprint, checks, tokenizer and statistics, and once to encode it."""
     file = tiny_recipe.with_name("train.tsv")
     lines = [f"{n % 7} {n % 5}\t{n % 5} {n % 7}\n" for n in range(200)]
     file.write_text("".join(lines), "utf-8")
@@ -125,7 +125,10 @@ def test_training_text_is_read_twice(train_here, tiny_recipe: Path, tmp_path: Pa
     train_here(tmp_path / "run", "data.train=[{files=['train.tsv']}]")
     is_active = False
     assert sum(name.endswith("train.tsv") for name in opened) == 2
-    data = Bundle.load(tmp_path / "run").provenance.data
+    bundle = Bundle.load(tmp_path / "run")
+    assert bundle.training_text
+    assert bundle.training_text.num_pairs == 200
+    data = bundle.provenance.data
     assert [(info.name, info.pairs) for info in data] == [("train.tsv", 200), ("valid.tsv", 20)]
 
 
@@ -137,8 +140,30 @@ def test_stages_of_preparation_are_reported(tiny_recipe: Path, tmp_path: Path) -
     assert stages == {
         "reading the training text": num_pairs[0],
         "training the tokenizer": 2 * num_pairs[0],
+        "measuring the training text": num_pairs[0],
         "encoding": sum(num_pairs),
     }
+
+
+def test_training_text_is_measured_within_the_length_limit(
+    train_here, uninterrupted: Path, tmp_path: Path
+) -> None:
+    bundle = Bundle.load(train_here(tmp_path / "run", "batches.max_length=7"))
+    found, other = bundle.training_text, Bundle.load(uninterrupted).training_text
+    assert found
+    assert other
+    assert found.num_pairs < other.num_pairs
+    assert max(found.source.max_tokens, found.target.max_tokens) == 7
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("[]")])
+def test_resume_without_measured_training_text_is_rejected(
+    train_here, uninterrupted: Path, tmp_path: Path, damage
+) -> None:
+    directory = shutil.copytree(uninterrupted, tmp_path / "run")
+    damage(directory / "training_text.json")
+    with pytest.raises(InputError, match=r"training_text.json (cannot be read|is damaged)"):
+        train_here(directory, resume=True)
 
 
 def test_second_run_cannot_replace_prepared_files(
@@ -238,6 +263,8 @@ def test_two_processes_train_like_one(
     assert training_losses(tmp_path / "two") == pytest.approx(
         training_losses(without_dropout), abs=1e-4
     )
+    bundles = [Bundle.load(directory) for directory in (tmp_path / "two", without_dropout)]
+    assert bundles[0].training_text == bundles[1].training_text is not None
 
 
 @pytest.mark.slow

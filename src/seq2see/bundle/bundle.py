@@ -116,6 +116,11 @@ class Bundle:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"`{path}` cannot be written: {reason}") from error
 
+    @property
+    def max_sentences_per_line(self) -> int:
+        """Number of sentences per line that the model has seen; 1 if that is not known."""
+        return self.training_text.max_sentences_per_line if self.training_text else 1
+
     def build_model(self) -> Transformer:
         """Return a new model with a copy of the weights, in evaluation mode."""
         return build_model_with_weights(self.config, self.weights).eval()

@@ -201,8 +201,19 @@ def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str,
     yield "architecture", f"{layers}, {sizes}, {config.norm.placement}-norm"
     yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
     yield "vocabulary", pieces if is_joint else f"{pieces} and {config.output_vocab_size:,}"
+    if text := info.training_text:
+        yield "training text", _describe_training_text(text)
     yield "made", _format_provenance(info.provenance)
     yield from ((name, _escape(value)) for name, value in info.provenance.notes.items())
+
+
+def _describe_training_text(text: TrainingTextStatistics) -> str:
+    number = text.max_sentences_per_line
+    sentences = "1 sentence" if number == 1 else f"up to {number} sentences"
+    lengths = (
+        f"{text.source.mean_tokens:.1f} source and {text.target.mean_tokens:.1f} target tokens"
+    )
+    return f"{sentences} per line; {lengths} on average"
 
 
 def _format_provenance(provenance: Provenance) -> str:

@@ -35,8 +35,8 @@ def info(
 ) -> None:
     """Describe a model, or the architecture of a preset.
 
-    For a model: architecture, number of parameters, training data and scores. For a preset: the
-    modules with their numbers of parameters.
+    For a model: architecture, number of parameters, training data, scores and statistics of the
+    training text. For a preset: the modules with their numbers of parameters.
     """
     if Path(model).is_dir():
         _print_model(Path(model), as_json)
@@ -50,6 +50,7 @@ def info(
 
 def _print_model(directory: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
+    from seq2see.cli.training_text_output import format_training_text
     from seq2see.engines.loading import find_ctranslate2_problem
 
     bundle = Bundle.load(directory)
@@ -57,7 +58,8 @@ def _print_model(directory: Path, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_model_to_json(bundle, problem), ensure_ascii=False))
         return
-    typer.echo(bundle.format_card().rstrip() + "\n\n## Available engines\n")
+    typer.echo(bundle.format_card().rstrip() + "\n\n## Training text\n")
+    typer.echo(format_training_text(bundle.training_text) + "\n\n## Available engines\n")
     typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {problem}" if problem else "yes"))
 
 
@@ -69,6 +71,8 @@ def _model_to_json(bundle: Bundle, problem: str | None) -> dict[str, Any]:
         "config": bundle.config.model_dump(),
         "parameters": count_parameters(bundle.build_model()),
         "max_length": bundle.max_length,
+        "max_sentences_per_line": bundle.max_sentences_per_line,
+        "training_text": bundle.training_text.model_dump() if bundle.training_text else None,
         "provenance": bundle.provenance.model_dump(),
         "engines": {"torch": None, "ctranslate2": problem},
     }

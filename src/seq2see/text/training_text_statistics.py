@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress, groupby
 from statistics import fmean, pstdev
 from typing import Annotated
 
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import InputError
-from seq2see.keyed_random import sample_reservoir
+from seq2see.progress_callbacks import ProgressCallback
 from seq2see.text.languages import find_script_of_letter
 from seq2see.text.sentence_splitting import count_sentences
-from seq2see.text.tokenizer import TokenizerPair
+from seq2see.text.tokenizer import Tokenizer, TokenizerPair
 
 MAX_MEASURED_PAIRS = 50_000
 """Larger corpora are measured on a sample of this size."""
@@ -31,6 +31,8 @@ MIN_BUCKET_PAIRS = 30
 MIN_DEVIATION = 0.05
 """Minimum of the standard deviation of a bucket."""
 _MAX_COUNTED_SENTENCES = 10
+_BLOCK_SIZE = 1000
+"""Number of pairs between two calls of `on_progress`."""
 _MIN_SCRIPT_SHARE = 0.001
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -96,46 +98,85 @@ def compute_log_ratio(source_tokens: int, target_tokens: int) -> float:
 
 
 def measure_training_text(
-    pairs: Iterable[tuple[str, str]], languages: tuple[str, str], tokenizers: TokenizerPair
-) -> TrainingTextStatistics:
-    """Measure the sentence pairs that a model was trained on, or a sample of many pairs.
+    pairs: Sequence[tuple[str, str]],
+    languages: tuple[str, str],
+    tokenizers: TokenizerPair,
+    max_length: int | None = None,
+    on_progress: ProgressCallback = lambda *_: None,
+) -> TrainingTextStatistics | None:
+    """Measure the sentence pairs that a model is trained on, or a sample of many pairs.
 
     Args:
-        pairs: Source and target line of each training pair. They are read once; a sample is kept.
+        pairs: Source and target line of each training pair.
         languages: Source and target language.
         tokenizers: The tokenizers of the model.
+        max_length: Maximum number of tokens of a training sentence, if there is one.
+        on_progress: Called with the number of pairs that were measured, and of all pairs.
 
-    Raises:
-        InputError: If there are no pairs.
+    Returns:
+        The statistics, or None if training skips all pairs: those with an empty side, or with one
+        of more than `max_length` tokens.
     """
-    sample = sample_reservoir(pairs, MAX_MEASURED_PAIRS)
-    if not sample:
-        raise InputError("the training text must have at least one sentence pair, but is empty")
-    sources, targets = (list(side) for side in zip(*sample, strict=True))
-    source_lengths = list(map(len, tokenizers.source.encode_batch(sources)))
-    target_lengths = list(map(len, tokenizers.target.encode_batch(targets)))
-    source = _measure_side(sources, languages[0], source_lengths)
+    sides = [
+        _Side(language, tokenizer)
+        for language, tokenizer in zip(
+            languages, (tokenizers.source, tokenizers.target), strict=True
+        )
+    ]
+    for start in range(0, len(pairs), _BLOCK_SIZE):
+        block = pairs[start : start + _BLOCK_SIZE]
+        lines = [list(side) for side in zip(*block, strict=True)]
+        lengths = [
+            side.tokenizer.encode_packed(texts).lengths
+            for side, texts in zip(sides, lines, strict=True)
+        ]
+        is_used = (lengths[0] > 0) & (lengths[1] > 0)
+        if max_length is not None:
+            is_used &= (lengths[0] <= max_length) & (lengths[1] <= max_length)
+        for side, texts, counts in zip(sides, lines, lengths, strict=True):
+            side.add(compress(texts, is_used), counts[is_used].tolist())
+        on_progress(start + len(block), len(pairs))
+    source, target = sides
+    if not source.lengths:
+        return None
+    source_statistics = source.build_statistics()
     return TrainingTextStatistics(
-        num_pairs=len(sample),
-        max_sentences_per_line=_find_max_sentences(source.sentence_shares),
-        source=source,
-        target=_measure_side(targets, languages[1], target_lengths),
-        length_ratios=tuple(_measure_length_ratios(source_lengths, target_lengths)),
+        num_pairs=len(source.lengths),
+        max_sentences_per_line=_find_max_sentences(source_statistics.sentence_shares),
+        source=source_statistics,
+        target=target.build_statistics(),
+        length_ratios=tuple(_measure_length_ratios(source.lengths, target.lengths)),
     )
 
 
-def _measure_side(lines: Sequence[str], language: str, lengths: Sequence[int]) -> SideStatistics:
-    counts = Counter(
-        min(max(count_sentences(line, language), 1), _MAX_COUNTED_SENTENCES) for line in lines
-    )
-    return SideStatistics(
-        mean_tokens=round(fmean(lengths), 2),
-        max_tokens=max(lengths),
-        sentence_shares=tuple(
-            round(counts[number] / len(lines), 4) for number in range(1, max(counts) + 1)
-        ),
-        scripts=_measure_scripts(lines),
-    )
+@dataclass(slots=True)
+class _Side:
+    """Counts of the source lines or of the target lines."""
+
+    language: str
+    tokenizer: Tokenizer
+    lengths: list[int] = field(default_factory=list)
+    """Number of tokens of each line."""
+    _sentence_counts: Counter[int] = field(default_factory=Counter)
+    _characters: Counter[str] = field(default_factory=Counter)
+
+    def add(self, lines: Iterable[str], lengths: Iterable[int]) -> None:
+        self.lengths += lengths
+        for line in lines:
+            number = max(count_sentences(line, self.language), 1)
+            self._sentence_counts[min(number, _MAX_COUNTED_SENTENCES)] += 1
+            self._characters.update(line)
+
+    def build_statistics(self) -> SideStatistics:
+        counts = self._sentence_counts
+        return SideStatistics(
+            mean_tokens=round(fmean(self.lengths), 2),
+            max_tokens=max(self.lengths),
+            sentence_shares=tuple(
+                round(counts[number] / len(self.lengths), 4) for number in range(1, max(counts) + 1)
+            ),
+            scripts=_measure_scripts(self._characters),
+        )
 
 
 def _find_max_sentences(shares: Sequence[float]) -> int:
@@ -143,10 +184,8 @@ def _find_max_sentences(shares: Sequence[float]) -> int:
     return max(n for n in range(1, len(shares) + 1) if sum(shares[n - 1 :]) >= MIN_LINE_SHARE)
 
 
-def _measure_scripts(lines: Iterable[str]) -> dict[str, float]:
-    characters, scripts = Counter[str](), Counter[str]()
-    for line in lines:
-        characters.update(line)
+def _measure_scripts(characters: Mapping[str, int]) -> dict[str, float]:
+    scripts = Counter[str]()
     for character, count in characters.items():
         if script := find_script_of_letter(character):
             scripts[script] += count

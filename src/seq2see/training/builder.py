@@ -26,6 +26,7 @@ from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.keyed_random import mix_seeds
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
+from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig, find_component_length_limits
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
@@ -204,6 +205,11 @@ class RunBuilder:
     def tokenizers(self) -> TokenizerPair:
         """Tokenizers stored in the run directory."""
         return TokenizerPair.load(self.directory.path)
+
+    @cached_property
+    def training_text(self) -> TrainingTextStatistics | None:
+        """Statistics of the training text, measured at the start of the run."""
+        return self.directory.read_training_text()
 
     @cached_property
     def model_config(self) -> ModelConfig:

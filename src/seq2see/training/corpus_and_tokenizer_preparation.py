@@ -1,13 +1,13 @@
 """Prepare a run: check its settings and data, and write the files that its workers read.
 
-The training text is read twice: once for its fingerprint, the checks and the tokenizers, and once
-to encode it.
+The training text is read twice: once for its fingerprint, the checks, the tokenizers and its
+statistics, and once to encode it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -28,6 +28,11 @@ from seq2see.errors import InputError
 from seq2see.keyed_random import ReservoirSample
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text import TokenizerPair
+from seq2see.text.training_text_statistics import (
+    MAX_MEASURED_PAIRS,
+    TrainingTextStatistics,
+    measure_training_text,
+)
 from seq2see.training.builder import (
     RunBuilder,
     check_pretrained_max_length,
@@ -69,15 +74,17 @@ def prepare_run(
     builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
     if bundle := builder.pretrained_models.get("train.init_from"):
         override_finetuned_model_config(bundle.config, builder.model_overrides)
-    tokenizers = None if is_resumed else _check_data_and_train_tokenizers(builder, on_stage)
+    prepared_text = None if is_resumed else _read_training_text(builder, on_stage)
     plan = _load_plan(builder) if is_resumed else None
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
-        if tokenizers:
+        if prepared_text:
             directory.check_can_start()  # another run may have started meanwhile
-            tokenizers.save(directory.path)
+            prepared_text.tokenizers.save(directory.path)
+            directory.write_training_text(prepared_text.statistics)
         _encode_corpora(builder, on_stage)
-        _ = builder.model_config, builder.batch_sampler  # raise their errors before the start
+        # raise their errors before the start
+        _ = builder.model_config, builder.batch_sampler, builder.training_text
         processes = plan.processes if plan else _choose_processes(builder)
         yield RunReadyToStart(builder, processes, [*_notes(builder, processes)])
 
@@ -91,8 +98,19 @@ def _load_plan(builder: RunBuilder) -> RunPlan:
     return builder.directory.load_plan(builder.run_config, checksums, fingerprints)
 
 
-def _check_data_and_train_tokenizers(builder: RunBuilder, on_stage: StageCallback) -> TokenizerPair:
-    """Check the corpora of a new run and return its tokenizers. Nothing is written."""
+@dataclass(frozen=True, slots=True)
+class _PreparedText:
+    """What the first reading of the training text results in."""
+
+    tokenizers: TokenizerPair
+    statistics: TrainingTextStatistics | None
+
+
+def _read_training_text(builder: RunBuilder, on_stage: StageCallback) -> _PreparedText:
+    """Check the corpora of a new run, train its tokenizers and measure its training text.
+
+    Nothing is written.
+    """
     config, pretrained = builder.run_config, builder.pretrained_models
     check_pretrained_max_length(pretrained, config.batches.max_length)
     reader = _TrainingTextReader(config.tokenizer.max_lines, config.tokenizer.joint, on_stage)
@@ -116,12 +134,26 @@ def _check_data_and_train_tokenizers(builder: RunBuilder, on_stage: StageCallbac
             config.tokenizer,
             on_message=lambda _: on_stage("training the tokenizer", num_lines),
         )
+    _check_usable_pairs(builder, samples, tokenizers)
+    statistics = measure_training_text(
+        reader.pairs.items,
+        config.data.languages,
+        tokenizers,
+        config.batches.max_length,
+        lambda num_pairs, _: on_stage("measuring the training text", num_pairs),
+    )
+    return _PreparedText(tokenizers, statistics)
+
+
+def _check_usable_pairs(
+    builder: RunBuilder, samples: Mapping[str, CorpusSample], tokenizers: TokenizerPair
+) -> None:
+    """Raise InputError if a corpus has no pair within the length limits."""
     for key, sample in samples.items():
         block = PairBlock([p.source for p in sample.pairs], [p.target for p in sample.pairs])
         blocks = chain([block], sample.corpus.read_blocks())  # the text is rarely needed
         if not has_pairs_within_limits(blocks, builder.encoding_options(key, tokenizers)):
             raise _no_usable_pair(sample.corpus)
-    return tokenizers
 
 
 class _TrainingTextReader:
@@ -135,6 +167,8 @@ class _TrainingTextReader:
         max_side_lines = max_lines // 2 if joint else max_lines
         self.lines = [ReservoirSample[str](max(1, max_side_lines)) for _ in range(2)]
         """Source and target lines to train tokenizers on."""
+        self.pairs = ReservoirSample[SentencePair](MAX_MEASURED_PAIRS)
+        """Pairs to measure."""
         self._on_stage = on_stage
         self._num_read = 0
 
@@ -147,6 +181,7 @@ class _TrainingTextReader:
                     side.add(text)
                 if pair.source.strip() and pair.target.strip():
                     sample.add(pair)
+                    self.pairs.add(pair)
             self._num_read += len(block.sources)
             self._on_stage("reading the training text", self._num_read)
         return CorpusSample(corpus, sample.items)

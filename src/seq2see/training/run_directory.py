@@ -20,6 +20,7 @@ from typing import Any
 from seq2see.atomic_files import atomic_write
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
 from seq2see.errors import ConfigError, InputError, Problem, reading
+from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig
 
 LOCK_TIMEOUT = 5.0
@@ -81,6 +82,7 @@ class RunDirectory:
         self.cache = path / "cache"
         self.curves = path / "curves.png"
         self._index = self.cache / "index.json"
+        self._training_text = path / "training_text.json"
 
     @property
     def has_run(self) -> bool:
@@ -131,6 +133,25 @@ class RunDirectory:
         with reading(self._index):
             content = json.loads(self._index.read_text("utf-8"))
         return {key: CorpusRecord(**record) for key, record in content.items()}
+
+    def write_training_text(self, statistics: TrainingTextStatistics | None) -> None:
+        """Write the statistics of the training text, which become part of the model."""
+        content = statistics.model_dump(mode="json") if statistics else None
+        with atomic_write(self._training_text) as partial:
+            partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+    def read_training_text(self) -> TrainingTextStatistics | None:
+        """Return what `write_training_text` has written.
+
+        Raise InputError if it is missing or damaged.
+        """
+        with reading(self._training_text):
+            content = self._training_text.read_text("utf-8")
+        try:
+            table = json.loads(content)
+            return None if table is None else TrainingTextStatistics(**table)
+        except (ValueError, TypeError, ConfigError) as error:
+            raise InputError(f"{self._training_text} is damaged: {error}") from None
 
     def write_start(
         self,

@@ -73,6 +73,7 @@ class FinalModelWriter:
             weights,
             max_length=config.batches.max_length,
             provenance=self._build_provenance(),
+            training_text=self._builder.training_text,
         )
         self._builder.workers.run_on_main(lambda: self._save(bundle))
 

@@ -288,11 +288,15 @@ def test_model_card_content(joint: TokenizerPair, apart: TokenizerPair, tmp_path
     model, ours = make(joint)
     ours.save(tmp_path)
     text = (tmp_path / "README.md").read_text("utf-8")
+    assert ours.training_text
+    means = [side.mean_tokens for side in (ours.training_text.source, ours.training_text.target)]
     for line in (
         "# en → fr",
         "| architecture | 2 + 1 layers, d_model 16, 2 heads, d_ff 24, post-norm |",
         f"| parameters | {count_parameters(model):,} |",
         "| vocabulary | 320 pieces |",
+        "| training text | 1 sentence per line; "
+        f"{means[0]:.1f} source and {means[1]:.1f} target tokens on average |",
         "| made | 2026-01-31, seq2see 0.1.0 (1234abc), 12,000 updates, 90 minutes |",
         "| kept | the mean \\| of 5 |",
         f"- fables: 29,000 pairs, fingerprint `{'ab' * 32}`",

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from seq2see.errors import InputError
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.training_text_statistics import (
     MIN_BUCKET_PAIRS,
@@ -28,7 +27,9 @@ def tokenizers() -> TokenizerPair:
 
 
 def measure(pairs: list[tuple[str, str]], tokenizers: TokenizerPair) -> TrainingTextStatistics:
-    return measure_training_text(pairs, LANGUAGES, tokenizers)
+    found = measure_training_text(pairs, LANGUAGES, tokenizers)
+    assert found
+    return found
 
 
 @pytest.mark.parametrize(("num_pairs", "expected"), [(4, 1), (6, 2)])
@@ -82,6 +83,14 @@ def test_statistics_survive_json(tokenizers: TokenizerPair) -> None:
     assert isinstance(found.length_ratios[0], LengthRatioBucket)
 
 
-def test_empty_training_text_is_rejected(tokenizers: TokenizerPair) -> None:
-    with pytest.raises(InputError, match="at least one"):
-        measure([], tokenizers)
+def test_pairs_that_training_skips_are_not_measured(tokenizers: TokenizerPair) -> None:
+    skipped = [("", "Katze"), ("cat", " "), ("cat " * 20, "Katze"), ("cat", "Katze " * 20)]
+    found = measure_training_text([*ONE, *skipped], LANGUAGES, tokenizers, max_length=20)
+    assert found == measure(ONE, tokenizers)
+    assert measure_training_text(skipped, LANGUAGES, tokenizers, max_length=20) is None
+
+
+def test_measuring_reports_progress(tokenizers: TokenizerPair) -> None:
+    calls: list[tuple[int, int]] = []
+    measure_training_text(ONE * 600, LANGUAGES, tokenizers, None, lambda *call: calls.append(call))
+    assert calls == [(1000, 1200), (1200, 1200)]
