@@ -48,7 +48,7 @@ class MetricDefinition:
     """Whether it is one of the default metrics of a comparison of two systems."""
 
 
-_MODULE = "seq2see.metrics.sacrebleu_metrics"
+_MODULE = "seq2see.metrics"
 METRICS: Mapping[str, MetricDefinition] = {
     "bleu": MetricDefinition("BLEU", f"{_MODULE}:build_bleu"),
     "chrf": MetricDefinition("chrF2", f"{_MODULE}:build_chrf"),

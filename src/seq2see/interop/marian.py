@@ -40,10 +40,27 @@ _OUTPUT_BIAS = "final_logits_bias"
 _MODEL_NAME = re.compile(r"opus-mt-(?:tc-(?:big|base)-)?(\w+)-(\w+)$")
 
 
-def convert_marian(
-    directory: Path, settings: Mapping[str, Any], languages: tuple[str, str] | None
-) -> Bundle:
-    """Return a MarianMT model; see `import_model`. `settings` are those of its `config.json`."""
+def import_model(directory: Path | str, languages: tuple[str, str] | None = None) -> Bundle:
+    """Read a MarianMT model in Hugging Face format.
+
+    Args:
+        directory: Directory with `config.json`, the weights and the files of the tokenizer.
+        languages: Source and target language. Default: read from the configuration or the name.
+
+    Raises InputError if the model cannot be read or is not supported.
+    """
+    directory = Path(directory)
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise InputError(f"`{directory}` {what}: give the directory of a MarianMT model")
+    settings = _read_json_object(directory / "config.json")
+    if "checksums" in settings:
+        raise InputError(f"`{directory}` is a model of seq2see already: there is nothing to import")
+    if settings.get("model_type") != "marian":
+        raise InputError(
+            f"`{directory}` must contain a model of type marian, but its config.json has "
+            f"model_type {settings.get('model_type')!r}"
+        )
     marian_weights = _read_weights(directory)
     config = _convert_config(directory, settings, marian_weights)
     return Bundle(
@@ -210,7 +227,7 @@ def _read_tokenizers(directory: Path) -> TokenizerPair:
             path = directory / "target_vocab.json"
         model = Tokenizer.load(directory / f"{side}.spm").serialized_model
         tokenizers.append(
-            Tokenizer(replace_vocabulary(model, read_json_object(path), is_target=is_target))
+            Tokenizer(replace_vocabulary(model, _read_json_object(path), is_target=is_target))
         )
     return TokenizerPair(*tokenizers)
 
@@ -218,7 +235,7 @@ def _read_tokenizers(directory: Path) -> TokenizerPair:
 def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return the languages in the tokenizer's configuration or in the name of the model."""
     path = directory / "tokenizer_config.json"
-    tokenizer_config = read_json_object(path) if path.exists() else {}
+    tokenizer_config = _read_json_object(path) if path.exists() else {}
     if tokenizer_config.get("source_lang") and tokenizer_config.get("target_lang"):
         return tokenizer_config["source_lang"], tokenizer_config["target_lang"]
     for name in (str(settings.get("_name_or_path", "")), directory.resolve().name):
@@ -229,7 +246,7 @@ def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, 
     )
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
+def _read_json_object(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file. Raises `InputError` if it is not an object."""
     with reading(f"`{path}`"):
         data = path.read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -99,21 +100,15 @@ def _load_trainable(path: Path, key: str) -> Bundle:
     return bundle
 
 
+@dataclass
 class RunBuilder:
     """Builds the parts of a run from its settings and from the files that `prepare_run` writes."""
 
-    def __init__(
-        self,
-        run_config: RunConfig,
-        base_directory: Path,
-        directory: RunDirectory,
-        workers: WorkerCommunicator,
-    ) -> None:
-        """Create a builder; paths of `run_config` are relative to `base_directory`."""
-        self.run_config = run_config
-        self.base_directory = base_directory
-        self.directory = directory
-        self.workers = workers
+    run_config: RunConfig
+    base_directory: Path
+    """Directory that paths of `run_config` are relative to."""
+    directory: RunDirectory
+    workers: WorkerCommunicator
 
     def for_single_process(self) -> RunBuilder:
         """Return a builder of the same run in one process, which shares what is loaded already."""

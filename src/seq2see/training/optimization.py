@@ -143,7 +143,6 @@ class OptimizerDefinition:
     """How an optimizer is built and what it supports."""
 
     build: Callable[[OptimizerConfig, nn.Module, WorkerCommunicator], Optimizer]
-    description: str = ""
     has_weight_decay: bool = False
     supports_fsdp: bool = True
 
@@ -185,13 +184,10 @@ OPTIMIZERS: Mapping[str, OptimizerDefinition] = {
     ),
     "adamw": OptimizerDefinition(
         lambda config, model, _: _build_adam(AdamW, config, [*model.named_parameters()]),
-        "decoupled weight decay",
         has_weight_decay=True,
     ),
     "muon": OptimizerDefinition(
         _build_muon,
-        "orthogonalized momentum for weight matrices, Adam for the rest; needs fewer updates for "
-        "the same loss",
         supports_fsdp=False,  # it needs whole matrices
     ),
 }
@@ -203,18 +199,12 @@ else:
     OptimizerName = Literal[tuple(OPTIMIZERS)]
 
 
-def _describe_optimizers() -> str:
-    *others, last = (
-        f"`{name}` ({each.description})" if each.description else f"`{name}`"
-        for name, each in OPTIMIZERS.items()
-    )
-    return f"{', '.join(others)} or {last}."
-
-
 class OptimizerConfig(Config):
     """Optimizer."""
 
-    kind: OptimizerName = Field(default="adam", description=_describe_optimizers())
+    kind: OptimizerName = "adam"
+    """`adam`, `adamw` (decoupled weight decay) or `muon` (orthogonalized momentum for weight
+    matrices, Adam for the rest; needs fewer updates for the same loss)."""
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """Decay rate of the first moment (mean of the gradients)."""
     beta2: float = Field(default=0.98, ge=0, lt=1)

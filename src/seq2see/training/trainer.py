@@ -26,28 +26,19 @@ from seq2see.training.training_log import TrainingLog
 from seq2see.training.validation import ValidationResult
 
 
+@dataclass(frozen=True)
 class ModelUpdater:
     """Updates the weights of a model.
 
     All random numbers are a function of seed, update, batch and worker.
     """
 
-    def __init__(
-        self,
-        objective: nn.Module,
-        optimizer: Optimizer,
-        schedule: LearningRateSchedule,
-        max_grad_norm: float,
-        seed: int,
-        workers: WorkerCommunicator,
-    ) -> None:
-        self.objective = objective
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self._max_grad_norm = max_grad_norm
-        self._seed = seed
-        self._workers = workers
-        self._parameters = [p for p in objective.parameters() if p.requires_grad]
+    objective: nn.Module
+    optimizer: Optimizer
+    schedule: LearningRateSchedule
+    max_grad_norm: float
+    seed: int
+    workers: WorkerCommunicator
 
     def __call__(self, update: int, batches: Sequence[Batch]) -> UpdateReport:
         """Update the weights with this worker's batches; `update` is its number, counted from 1.
@@ -58,8 +49,8 @@ class ModelUpdater:
         self.optimizer.zero_grad()
         loss, nll, num_tokens, *text_tokens = self._compute_gradients(update, batches)
         # The gradients are the mean over the workers of the sums over tokens.
-        factor = self._workers.world_size / num_tokens
-        norm = scale_and_clip_gradients(self._parameters, factor, self._max_grad_norm)
+        factor = self.workers.world_size / num_tokens
+        norm = scale_and_clip_gradients(self.objective.parameters(), factor, self.max_grad_norm)
         learning_rate = self.schedule.learning_rate(update)
         self._check_finite(update, loss / num_tokens, norm, learning_rate)
         for group in self.optimizer.param_groups:
@@ -81,8 +72,8 @@ class ModelUpdater:
             is_last = index + 1 == len(batches)
             with gradient_sync(self.objective, is_last):
                 # Batches are counted over all workers: no two of them have the same dropout mask.
-                overall_index = index * self._workers.world_size + self._workers.rank
-                torch.manual_seed(mix_seeds(self._seed, update, overall_index))
+                overall_index = index * self.workers.world_size + self.workers.rank
+                torch.manual_seed(mix_seeds(self.seed, update, overall_index))
                 loss: LossSum = self.objective(batch)
                 loss.total.backward()
             text_tokens = batch.num_target_tokens, batch.num_source_tokens
@@ -90,7 +81,7 @@ class ModelUpdater:
         sums = torch.zeros(5, dtype=torch.float64)
         for each in results:  # note: `float` waits for the GPU, so it comes after all batches
             sums += torch.tensor([float(x) for x in each], dtype=torch.float64)
-        return self._workers.all_reduce(sums).tolist()
+        return self.workers.all_reduce(sums).tolist()
 
     def _check_finite(self, update: int, loss: float, norm: float, learning_rate: float) -> None:
         """Raise TrainingError with advice if the loss or the gradient norm is not finite."""

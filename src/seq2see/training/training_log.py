@@ -31,46 +31,38 @@ class JsonlLogWriter:
     """
 
     def __init__(self, path: Path, resume_update: int) -> None:
-        lines = [line for line in _read_lines(path) if _is_kept(line, resume_update)]
+        records = [
+            record
+            for record in read_training_log(path)
+            if record["update"] <= resume_update and record.get("kind") != "result"
+        ]
         with atomic_write(path) as partial:
-            partial.write_text("".join(lines), "utf-8")
+            partial.write_text("".join(map(_format_line, records)), "utf-8")
         self._path = path
         self._line_prefix = ""
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append a line. Errors are ignored: a full disk ends the run at its next checkpoint."""
-        line = json.dumps(record, ensure_ascii=False) + "\n"
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(self._line_prefix + line)
+                file.write(self._line_prefix + _format_line(record))
         except OSError:
             self._line_prefix = "\n"  # the last line may be incomplete
         else:
             self._line_prefix = ""
 
 
+def _format_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
 def read_training_log(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of a log; incomplete lines are skipped."""
-    for line in _read_lines(path):
-        try:
-            yield json.loads(line)
-        except ValueError:  # the run was killed, or the disk was full
-            continue
-
-
-def _read_lines(path: Path) -> list[str]:
-    # Not splitlines(): JSON does not escape U+2028 and other characters that it splits at.
     text = path.read_text("utf-8", errors="replace") if path.exists() else ""
-    return [f"{line}\n" for line in text.split("\n") if line]
-
-
-def _is_kept(line: str, update: int) -> bool:
-    """Return whether a record is kept when the run is resumed from this update."""
-    try:
-        record = json.loads(line)
-        return bool(record["update"] <= update and record.get("kind") != "result")
-    except (ValueError, KeyError):
-        return False
+    # Not splitlines(): JSON does not escape U+2028 and other characters that it splits at.
+    for line in text.split("\n"):
+        with suppress(ValueError):  # the run was killed, or the disk was full
+            yield json.loads(line)
 
 
 LOG_INTERVAL = 10

@@ -58,26 +58,17 @@ class ValidationResult:
         }
 
 
+@dataclass(frozen=True)
 class CorpusEvaluator:
     """Evaluates a model on a corpus; the workers share the work."""
 
-    def __init__(
-        self,
-        pairs: Sequence[SentencePair],
-        encoded_corpus: EncodedCorpus,
-        tokenizers: TokenizerPair,
-        languages: tuple[str, str],
-        workers: WorkerCommunicator,
-        build_unsharded: Callable[[], Objective],
-        batch_config: BatchConfig,
-    ) -> None:
-        self._pairs = pairs
-        self._encoded = encoded_corpus
-        self._tokenizers = tokenizers
-        self._languages = languages
-        self._workers = workers
-        self._build_unsharded = build_unsharded
-        self._batch_config = batch_config
+    _pairs: Sequence[SentencePair]
+    _encoded: EncodedCorpus
+    _tokenizers: TokenizerPair
+    _languages: tuple[str, str]
+    _workers: WorkerCommunicator
+    _build_unsharded: Callable[[], Objective]
+    _batch_config: BatchConfig
 
     @property
     def source_tokens(self) -> int:

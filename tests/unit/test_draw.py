@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from seq2see import draw
-from seq2see.draw import figure
 from seq2see.errors import InputError
 
 PARTS = [
@@ -70,7 +69,7 @@ def test_texts_of_attention_figure_do_not_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[str], columns: list[str]
 ) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(figure, "_write_figure", lambda picture, *_: drawn.append(picture))
+    monkeypatch.setattr(draw, "_write_figure", lambda picture, *_: drawn.append(picture))
     values = [[1 / len(columns)] * len(columns)] * len(rows)
     grid = draw.Heatmap("cross-attention, mean over heads and layers", rows, columns, values)
     names = [f"head {head}" for head in range(8)]

@@ -15,11 +15,11 @@ from sacrebleu.significance import PairedTest
 from seq2see.errors import InputError
 from seq2see.metrics import (
     MetricStatistics,
+    bootstrap_scores,
     compare_statistics,
     compute_metric_score,
     find_fallback_tokenization,
 )
-from seq2see.metrics.scores_and_significance import bootstrap_scores
 from seq2see.registries import METRICS
 from seq2see.training.config import ValidationConfig
 from seq2see.training.validation import ValidationResult
@@ -221,7 +221,7 @@ def test_comparison_resamples_once(monkeypatch) -> None:
         drawn.append(samples)
         return bootstrap_scores(statistics, samples, seed)
 
-    monkeypatch.setattr("seq2see.metrics.scores_and_significance.bootstrap_scores", counted)
+    monkeypatch.setattr("seq2see.metrics.bootstrap_scores", counted)
     compare_statistics(MetricStatistics("exact", [GOOD, BAD], REFERENCES, {}))
     assert drawn == [1000]
 
