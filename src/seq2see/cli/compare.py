@@ -40,8 +40,8 @@ def compare(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
     test_files: options.TestSetOption = None,
     references: options.ReferencesOption = None,
-    columns: options.TestColumnsOption = None,
-    format_name: options.TestFormatOption = None,
+    test_columns: options.TestColumnsOption = None,
+    test_format: options.FormatOption = None,
     language: options.ReferenceLanguageOption = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
@@ -80,7 +80,7 @@ def compare(
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
     loading: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
     build_corpus = partial(
-        corpora_and_path_checks.build_test_set_config, columns=columns, format_name=format_name
+        corpora_and_path_checks.build_test_set_config, columns=test_columns, format_name=test_format
     )
     _, _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
         lambda: _check_model_options(systems, {**search, **loading}),

@@ -16,11 +16,11 @@ from seq2see.cli.corpora_and_path_checks import (
     side_suffixes,
 )
 from seq2see.cli.options import (
-    LANGUAGES_HELP,
     ColumnsOption,
     CorpusFilesArgument,
     FormatOption,
     JsonOption,
+    LanguagesOption,
 )
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, Problem
@@ -39,19 +39,10 @@ app = typer.Typer(
 )
 
 
-_CheckLanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed.",
-    ),
-]
-
-
 @app.command(cls=OneLineErrorCommand)
 def check(
     files: CorpusFilesArgument,
-    languages: _CheckLanguagesOption = None,
+    languages: LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
@@ -67,6 +58,9 @@ def check(
     note. The exit status is 1 if there is a fault, which must be fixed before training.
 
     Args:
+        languages: Language codes of source and target, for example en,de. Default: the extensions
+            of two text files if they are language codes (train.en, train.de); otherwise detected in
+            the text if lingua is installed.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
             punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files
             (give the option twice).
@@ -117,22 +111,11 @@ def _estimate_seconds(report: CorpusReport, on_stage: StageCallback) -> float | 
     return estimate_training_seconds(report)
 
 
-_CleanLanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. The languages of the "
-        "option or the extensions name the output files; detected languages do not: the files are "
-        "then clean.source and clean.target.",
-    ),
-]
-
-
 @app.command(cls=OneLineErrorCommand)
 def clean(
     files: CorpusFilesArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
-    languages: _CleanLanguagesOption = None,
+    languages: LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
@@ -142,6 +125,11 @@ def clean(
     Writes the pairs that pass all rules, and the rejected pairs with their reasons.
 
     Args:
+        languages: Language codes of source and target, for example en,de. Default: the extensions
+            of two text files if they are language codes (train.en, train.de); otherwise detected in
+            the text if lingua is installed. The languages of the option or the extensions name the
+            output files; detected languages do not: the files are then clean.source and
+            clean.target.
         output: Output directory for clean.SOURCE and clean.TARGET, for example clean.en and
             clean.de, and for rejected.tsv. If one of these files exists, this is an error.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
@@ -170,24 +158,15 @@ def clean(
     typer.echo(f"Accepted pairs: {clean_files}, rejected pairs: {rejected_file}.", err=True)
 
 
-_SplitLanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help=f"{LANGUAGES_HELP}the output files are train.source, train.target and so on.",
-    ),
-]
-
-
 @app.command(cls=OneLineErrorCommand)
 def split(
     files: CorpusFilesArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
-    languages: _SplitLanguagesOption = None,
+    languages: LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     valid_size: Annotated[int, typer.Option(min=0)] = 1000,
-    test_size: Annotated[int, typer.Option(min=0, help="Number of pairs in the test set.")] = 1000,
+    test_size: Annotated[int, typer.Option(min=0)] = 1000,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 1,
 ) -> None:
     """Split a corpus into training, validation and test sets.
@@ -195,9 +174,13 @@ def split(
     Pairs with the same source are put into the same set.
 
     Args:
+        languages: Language codes of source and target, for example en,de. Default: the extensions
+            of two text files if they are language codes (train.en, train.de); otherwise the output
+            files are train.source, train.target and so on.
         output: Output directory for two files per set, for example train.en, train.de, valid.en,
             valid.de, test.en and test.de. If one of these files exists, this is an error.
         valid_size: Number of pairs in the validation set.
+        test_size: Number of pairs in the test set.
         seed: Random seed that selects the validation and test pairs.
     """
     from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits

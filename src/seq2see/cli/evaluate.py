@@ -27,8 +27,8 @@ def evaluate(
     test_files: options.TestSetOption = None,
     hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     references: options.ReferencesOption = None,
-    columns: options.TestColumnsOption = None,
-    format_name: options.TestFormatOption = None,
+    test_columns: options.TestColumnsOption = None,
+    test_format: options.FormatOption = None,
     language: options.ReferenceLanguageOption = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
@@ -73,7 +73,7 @@ def evaluate(
     model_options |= {"ensemble": ensemble, "precision": precision != "float32"}
     model_options |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
     build_corpus = partial(
-        corpora_and_path_checks.build_test_set_config, columns=columns, format_name=format_name
+        corpora_and_path_checks.build_test_set_config, columns=test_columns, format_name=test_format
     )
     task: _EvaluationTask
     task, scoring, translation_options, _ = call_all_collecting_errors(

@@ -13,9 +13,9 @@ import typer
 
 from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
 from seq2see.cli.options import (
+    DeviceOption,
     ModelArgument,
     ThreadsOption,
-    TorchDeviceOption,
     load_translator,
 )
 from seq2see.cli.usage_errors import (
@@ -39,15 +39,6 @@ ATTRIBUTION_METHODS = (
     "occlusion",
 )
 
-_AttributionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="METHOD",
-        help="Compute how much each source word contributes to each target token, by this method: "
-        f"{', '.join(ATTRIBUTION_METHODS)} or all. May be repeated. Default: none is computed.",
-    ),
-]
-
 
 def explain(
     model: ModelArgument,
@@ -60,14 +51,14 @@ def explain(
     shift_positions: Annotated[list[str] | None, typer.Option(metavar="STACK=N")] = None,
     force_continuation: Annotated[str | None, typer.Option(metavar="N=TEXT")] = None,
     layers: Annotated[str, typer.Option(metavar="none|last|all|LAYERS")] = "last",
-    attribution: _AttributionOption = None,
+    attribution: Annotated[list[str] | None, typer.Option(metavar="METHOD")] = None,
     word_alternatives: Annotated[bool, typer.Option("--word-alternatives")] = False,
     plot_attention: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None,
     pronoun_test: Annotated[bool, typer.Option("--pronoun-test")] = False,
     head_importance: Annotated[list[str] | None, typer.Option(metavar="FILE")] = None,
     max_sentences: Annotated[int | None, typer.Option(min=1)] = None,
     engine: Literal["torch", "ctranslate2"] = "torch",
-    device: TorchDeviceOption = "auto",
+    device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     beam_size: int | None = None,
     length_penalty: float | None = None,
@@ -101,6 +92,9 @@ def explain(
             the model complete the sentence, for example 3=elle.
         layers: Layers whose attention scores, queries, keys and values are stored in the trace:
             none, last (of encoder and decoder), all, or a list such as encoder.0,decoder.1.
+        attribution: Compute how much each source word contributes to each target token, by this
+            method: attention, rollout, gradient_x_input, integrated_gradients, occlusion or all.
+            May be repeated. Default: none is computed.
         word_alternatives: List likely alternatives for each word of the translation.
         plot_attention: Plot only the attention weights at this address: of a head
             (decoder.1.cross.3), or the mean over all heads (decoder.1.cross). Requires --output
@@ -115,6 +109,8 @@ def explain(
         engine: Inference backend that finds the translation. A translation of ctranslate2 is traced
             by forced decoding in torch. With --target or an intervention (--ablate, --scale-scores,
             --mask-keys, --shift-positions, --force-continuation), torch is used.
+        device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise
+            cpu.
         as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output

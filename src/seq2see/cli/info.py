@@ -22,21 +22,20 @@ _ModelArgument = Annotated[
         help=f"Model directory or name of a preset: {', '.join(PRESETS)}.",
     ),
 ]
-_VocabSizeOption = Annotated[
-    int,
-    typer.Option(
-        min=1, max=2**31, help="Vocabulary size of a preset. Ignored for a model directory."
-    ),
-]
 
 
 def info(
-    model: _ModelArgument, vocab_size: _VocabSizeOption = 37_000, as_json: JsonOption = False
+    model: _ModelArgument,
+    vocab_size: Annotated[int, typer.Option(min=1, max=2**31)] = 37_000,
+    as_json: JsonOption = False,
 ) -> None:
     """Describe a model, or the architecture of a preset.
 
     For a model: architecture, number of parameters, training data, scores and statistics of the
     training text. For a preset: the modules with their numbers of parameters.
+
+    Args:
+        vocab_size: Vocabulary size of a preset. Ignored for a model directory.
     """
     if Path(model).is_dir():
         _print_model(Path(model), as_json)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
-from seq2see.cli.options import LANGUAGES_HELP, ColumnsOption, CorpusFilesArgument, FormatOption
+from seq2see.cli.options import ColumnsOption, CorpusFilesArgument, FormatOption, LanguagesOption
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
@@ -26,20 +26,10 @@ _HEADER = """\
 """
 
 
-_LanguagesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help=f"{LANGUAGES_HELP}detected in the text if lingua is installed. Required if they "
-        "cannot be detected.",
-    ),
-]
-
-
 def init(
     files: CorpusFilesArgument,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIRECTORY")] = None,
-    languages: _LanguagesOption = None,
+    languages: LanguagesOption = None,
     columns: ColumnsOption = None,
     format_name: FormatOption = None,
     evaluation_size: Annotated[int | None, typer.Option(min=1)] = None,
@@ -52,6 +42,9 @@ def init(
     Args:
         output: Directory to create for recipe.toml and the three sets; must not exist. Default: the
             language codes, for example en-de.
+        languages: Language codes of source and target, for example en,de. Default: the extensions
+            of two text files if they are language codes (train.en, train.de); otherwise detected in
+            the text if lingua is installed. Required if they cannot be detected.
         evaluation_size: Number of pairs of the validation set, and the same number for the test
             set. Ignored for built-in corpora, which have their own sets. Default: 5 % of the
             corpus, at most 1,000.

@@ -1,12 +1,23 @@
 """Command-line options and arguments that several commands share.
 
 Args:
+    files: Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl or
+        .tmx file, optionally compressed (.gz, .xz, .zst). `-` reads TSV from standard input;
+        `builtin:fables` is the built-in English-French corpus.
+    columns: Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes
+        (TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX; without them
+        this option is required).
+    format_name: Format of the corpus files. Default: determined by the file extension.
     test_files: Test set with sources and references: two text files (--test-set test.en --test-set
         test.de, or at the end of the command --test-set test.en test.de), one .tsv, .jsonl or .tmx
         file, optionally compressed, or `builtin:fables/test`. Required to translate with a model.
     references: Text file with one reference per line. Repeat the option for several references per
         sentence. They are added to the references of --test-set; without --test-set, they are the
         only ones.
+    test_columns: Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL)
+        or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model
+        (JSONL, TMX; without a model this option is required).
+    test_format: Format of the test set. Default: determined by the file extension.
     language: Language code of the references, for example zh; selects the tokenizer of BLEU.
         Default: target language of the model, or the extension of the references, if it is a
         language code.
@@ -57,61 +68,15 @@ if TYPE_CHECKING:
     from seq2see.evaluate import MetricsConfig
     from seq2see.translator import TranslationOptions, Translator
 
-# --- corpora ---
+# --- corpora, test sets and metrics ---
 
-CorpusFilesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILES",
-        help="Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl "
-        "or .tmx file, optionally compressed (.gz, .xz, .zst). `-` reads TSV from standard input; "
-        "`builtin:fables` is the built-in English-French corpus.",
-    ),
-]
-LANGUAGES_HELP = (
-    "Language codes of source and target, for example en,de. Default: the extensions of two text "
-    "files if they are language codes (train.en, train.de); otherwise "
-)
-"""Start of the help of `--languages`; each command adds its own default."""
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help="Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes "
-        "(TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX; without "
-        "them this option is required).",
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="text|tsv|jsonl|tmx",
-        help="Format of the corpus files. Default: determined by the file extension.",
-    ),
-]
-
-# --- test sets and metrics ---
-
+CorpusFilesArgument = Annotated[list[str], typer.Argument(metavar="FILES")]
+ColumnsOption = Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")]
+LanguagesOption = Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")]
+FormatOption = Annotated[str | None, typer.Option("--format", metavar="text|tsv|jsonl|tmx")]
 TestSetOption = Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")]
 ReferencesOption = Annotated[list[str] | None, typer.Option("--reference", metavar="FILE")]
-TestColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SOURCE,TARGET",
-        help="Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL) "
-        "or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model "
-        "(JSONL, TMX; without a model this option is required).",
-    ),
-]
-TestFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="text|tsv|jsonl|tmx",
-        help="Format of the test set. Default: determined by the file extension.",
-    ),
-]
+TestColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="SOURCE,TARGET")]
 ReferenceLanguageOption = Annotated[str | None, typer.Option(metavar="CODE")]
 LowercaseOption = Annotated[bool | None, typer.Option("--lowercase/--cased")]
 
@@ -123,14 +88,6 @@ JsonOption = Annotated[bool, typer.Option("--json")]
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL")]
 DeviceOption = Annotated[str, typer.Option(metavar="DEVICE")]
-TorchDeviceOption = Annotated[
-    str,
-    typer.Option(
-        metavar="DEVICE",
-        help="Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise "
-        "cpu.",
-    ),
-]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024)]
 EnsembleOption = Annotated[list[Path] | None, typer.Option(metavar="MODEL")]
 SearchOption = Annotated[list[str] | None, typer.Option("--search", metavar="KEY=VALUE")]

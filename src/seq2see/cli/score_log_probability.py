@@ -17,10 +17,10 @@ from seq2see.cli.corpora_and_path_checks import (
     check_files_exist,
 )
 from seq2see.cli.options import (
+    DeviceOption,
     FormatOption,
     ModelArgument,
     ThreadsOption,
-    TorchDeviceOption,
     load_translator,
 )
 from seq2see.errors import InputError
@@ -40,7 +40,7 @@ def score(
     columns: Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")] = None,
     format_name: FormatOption = None,
     engine: EngineName = "auto",
-    device: TorchDeviceOption = "auto",
+    device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
@@ -59,6 +59,8 @@ def score(
             TMX).
         engine: Inference backend. It does not change the scores, which torch always computes;
             `ctranslate2` reports an error if ctranslate2 does not support the model.
+        device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise
+            cpu.
         as_json: Print one JSON object per sentence pair, with the log-probability of each token.
     """
     from seq2see.data.corpus_config_and_reading import Corpus
