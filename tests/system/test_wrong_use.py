@@ -496,11 +496,11 @@ EXPLAIN = {
     ),
     "unknown head to plot": (
         ["--plot-attention", "decoder.0.cross.7", "-o", "a.svg"],
-        "`--plot-attention` must have a head below 2",
+        "`--plot-attention`: `head` must be below 2",
     ),
     "unknown attention to plot": (
         ["--plot-attention", "decoder.8.cross", "-o", "a.svg"],
-        "`--plot-attention` must be one of encoder.0.",
+        "`--plot-attention`: the attention must be one of encoder.0.",
     ),
 }
 

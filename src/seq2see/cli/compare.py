@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2see.cli import corpora_and_path_checks, options
 from seq2see.cli.evaluate import build_table
-from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.cli.usage_errors import call_all_collecting_errors, given_options
+from seq2see.errors import ConfigError, InputError
 from seq2see.registries import METRICS, EngineName, Tokenization
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import EvaluationSet, SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
     from seq2see.progress_callbacks import ProgressCallback
@@ -77,20 +75,24 @@ def compare(
 
     systems = first, second
     _check_systems_exist(systems)
-    search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    loading: dict[str, Any] = {"engine": engine, "device": device, "threads": threads}
-    build_corpus = partial(
-        corpora_and_path_checks.build_test_set_config, columns=test_columns, format_name=test_format
-    )
+    has_model = any(map(_is_model, systems))
     _, _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
-        lambda: _check_model_options(systems, {**search, **loading}),
+        lambda: None if has_model else _check_no_model_options(context),
         lambda: _check_systems_come_first(context.meta["arguments"], first, files),
-        lambda: _assign_files(files, test_files, references, systems, build_corpus),
+        lambda: corpora_and_path_checks.build_test_set_config(
+            test_files, references, files or [], has_model, test_columns, test_format
+        ),
         lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
-        lambda: options.build_translation_options(search),
+        lambda: options.build_translation_options(
+            {"beam_size": beam_size, "length_penalty": length_penalty}
+        ),
     )
     with show_sentence_progress() as on_progress:
-        models = {s: options.load_translator(Path(s), **loading) for s in systems if _is_model(s)}
+        models = {
+            system: options.load_translator(Path(system), engine, device, threads)
+            for system in systems
+            if _is_model(system)
+        }
         languages = next((model.languages for model in models.values()), None)
         test_set = corpora_and_path_checks.read_test_set(
             corpus, all_references, languages, language
@@ -123,11 +125,13 @@ def _is_model(system: str) -> bool:
     return Path(system).is_dir()
 
 
-def _check_model_options(systems: Sequence[str], model_options: Mapping[str, object]) -> None:
-    """Raise ConfigError if options that require a model are given for two files."""
-    given = {option: value != "auto" and value for option, value in model_options.items()}
-    if not any(map(_is_model, systems)) and (unused := format_given_option_names(given)):
-        raise ConfigError(f"{unused} must be left out with two files: nothing is translated")
+def _check_no_model_options(context: typer.Context) -> None:
+    """Raise ConfigError if options that require a model are given."""
+    names = "beam_size", "length_penalty", "engine", "device", "threads"
+    if unused := given_options(context, *names):
+        raise ConfigError(
+            f"{', '.join(unused)} must be left out with two files: nothing is translated"
+        )
 
 
 def _check_systems_come_first(arguments: list[str], first: str, files: list[str] | None) -> None:
@@ -143,26 +147,6 @@ def _check_systems_come_first(arguments: list[str], first: str, files: list[str]
                 f"A and B must come before the files of `{option}`: "
                 f"seq2see compare A B {option} {value} {first}"
             )
-
-
-def _assign_files(
-    files: list[str] | None,
-    test_files: list[str] | None,
-    references: list[str] | None,
-    systems: Sequence[str],
-    build_corpus: Callable[[list[str]], CorpusConfig | None],
-) -> tuple[CorpusConfig | None, list[str]]:
-    """Return the config of the test set, and the additional reference files.
-
-    Click parses `--test-set a.en a.de` as an option and an argument: `files` has such arguments.
-    """
-    all_test_files, all_references = list(test_files or ()), list(references or ())
-    (all_references if references and not test_files else all_test_files).extend(files or ())
-    if not all_test_files and any(map(_is_model, systems)):
-        raise ConfigError(
-            Problem("--test-set", "must be given: the sentences that the models translate")
-        )
-    return build_corpus(all_test_files), all_references
 
 
 def _get_translations(

@@ -141,10 +141,32 @@ def format_corpus_name(files: list[str]) -> str:
 
 
 def build_test_set_config(
-    files: list[str], columns: str | None = None, format_name: str | None = None
-) -> CorpusConfig | None:
-    """Return the config of the test set, None without files."""
-    return build_corpus_config(files, columns, format_name) if files else None
+    test_files: list[str] | None,
+    references: list[str] | None,
+    arguments: list[str],
+    has_model: bool,
+    columns: str | None,
+    format_name: str | None,
+) -> tuple[CorpusConfig | None, list[str]]:
+    """Return the config of the test set, None without one, and the additional reference files.
+
+    Args:
+        test_files: files of `--test-set`
+        references: files of `--reference`
+        arguments: further files of these options: Click parses `--test-set a.en a.de` as an option
+            and an argument
+        has_model: whether a model translates the test set, which must be given then
+        columns: see `build_corpus_config`
+        format_name: see `build_corpus_config`
+    """
+    all_test_files, all_references = list(test_files or ()), list(references or ())
+    (all_test_files if test_files or has_model else all_references).extend(arguments)
+    if has_model and not all_test_files:
+        raise ConfigError(
+            Problem("--test-set", "must be given: the sentences that the model translates")
+        )
+    config = build_corpus_config(all_test_files, columns, format_name) if all_test_files else None
+    return config, all_references
 
 
 def read_test_set(

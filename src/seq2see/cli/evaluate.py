@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2see.cli import corpora_and_path_checks, options
-from seq2see.cli.usage_errors import call_all_collecting_errors, format_given_option_names
-from seq2see.errors import ConfigError, Problem, writing
+from seq2see.cli.usage_errors import call_all_collecting_errors, given_options
+from seq2see.errors import ConfigError, writing
 from seq2see.registries import METRICS, EngineName, Precision, Tokenization
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from seq2see.data.corpus_config_and_reading import CorpusConfig
     from seq2see.evaluate import Evaluation
 
 
 def evaluate(
+    context: typer.Context,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[MODEL] [FILES]...")] = None,
     test_files: options.TestSetOption = None,
     hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
@@ -69,16 +68,13 @@ def evaluate(
     from seq2see.evaluate import evaluate as evaluate_model, score_translations
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
-    model_options: dict[str, object] = {"output": output, **search, "search": search_settings}
-    model_options |= {"ensemble": ensemble, "precision": precision != "float32"}
-    model_options |= {"engine": engine != "auto", "device": device != "auto", "threads": threads}
-    build_corpus = partial(
-        corpora_and_path_checks.build_test_set_config, columns=test_columns, format_name=test_format
-    )
-    task: _EvaluationTask
-    task, scoring, translation_options, _ = call_all_collecting_errors(
-        lambda: _parse_arguments(
-            list(arguments or ()), hypotheses, test_files, references, model_options, build_corpus
+    model, files = None, arguments or []
+    if not hypotheses and files:
+        model, *files = files
+    _, (corpus, all_references), scoring, translation_options, _ = call_all_collecting_errors(
+        lambda: _check_model_or_hypotheses(context, files, model, hypotheses),
+        lambda: corpora_and_path_checks.build_test_set_config(
+            test_files, references, files, bool(model), test_columns, test_format
         ),
         lambda: options.build_metrics_config(metrics, tokenize, lowercase, resamples),
         lambda: options.build_translation_options(search, search_settings=search_settings or ()),
@@ -87,69 +83,45 @@ def evaluate(
     for path in (output, plot):
         corpora_and_path_checks.check_output_path(path)
     with show_sentence_progress() as on_progress:
-        load = partial(options.load_translator, engine=engine, device=device, threads=threads)
-        load = partial(load, precision=precision, ensemble=ensemble)
-        translator = load(task.model) if task.model else None
+        translator = (
+            options.load_translator(Path(model), engine, device, threads, precision, ensemble)
+            if model
+            else None
+        )
         languages = translator.languages if translator else None
         test_set = corpora_and_path_checks.read_test_set(
-            task.test_set, task.references, languages, language
+            corpus, all_references, languages, language
         )
         if translator:
             report = evaluate_model(translator, test_set, translation_options, scoring, on_progress)
         else:
-            texts = corpora_and_path_checks.read_translations(task.hypotheses, test_set)
+            texts = corpora_and_path_checks.read_translations(hypotheses or "", test_set)
             report = score_translations(texts, test_set, scoring)
     _output_report(report, output, plot, as_json)
     if report.errors:
         raise typer.Exit(1)
 
 
-class _EvaluationTask(NamedTuple):
-    """A model or a file with translations, and the test set that it is scored on."""
-
-    model: Path | None
-    hypotheses: str
-    test_set: CorpusConfig | None
-    references: list[str]
-
-
-def _parse_arguments(
-    arguments: list[str],
-    hypotheses: str | None,
-    test_files: list[str] | None,
-    references: list[str] | None,
-    model_options: Mapping[str, object],
-    build_corpus: Callable[[list[str]], CorpusConfig | None],
-) -> _EvaluationTask:
-    """Assign the arguments: Click parses `--test-set a.en a.de` as an option and an argument.
-
-    `model_options` has the options that require a model, by name. `build_corpus` returns the config
-    of the test set for a list of files.
-    """
-    if hypotheses:
-        if problems := list(_hypotheses_conflicts(arguments, model_options)):
-            raise ConfigError(*problems)
-    elif not arguments:
-        raise ConfigError("a MODEL or `--hypotheses` must be given")
-    model = None if hypotheses else Path(arguments.pop(0))
-    all_test_files, all_references = list(test_files or ()), list(references or ())
-    (all_test_files if test_files or model else all_references).extend(arguments)
-    if model and not all_test_files:
-        raise ConfigError(
-            Problem("--test-set", "must be given: the sentences that the model translates")
+def _check_model_or_hypotheses(
+    context: typer.Context, files: list[str], model: str | None, hypotheses: str | None
+) -> None:
+    """Raise ConfigError if neither is given, or `--hypotheses` with a model or its options."""
+    if not hypotheses:
+        if not model:
+            raise ConfigError("a MODEL or `--hypotheses` must be given")
+        return
+    problems = [
+        f"the MODEL {name} must be left out with `--hypotheses`"
+        for name in files
+        if Path(name).is_dir()
+    ]
+    names = "output", "beam_size", "length_penalty", "search_settings", "ensemble", "precision"
+    if unused := given_options(context, *names, "engine", "device", "threads"):
+        problems.append(
+            f"{', '.join(unused)} must be left out with `--hypotheses`: nothing is translated"
         )
-    return _EvaluationTask(model, hypotheses or "", build_corpus(all_test_files), all_references)
-
-
-def _hypotheses_conflicts(
-    arguments: list[str], model_options: Mapping[str, object]
-) -> Iterator[str]:
-    """Yield a message for each argument and option that must not be given with `--hypotheses`."""
-    for name in arguments:
-        if Path(name).is_dir():
-            yield f"the MODEL {name} must be left out with `--hypotheses`"
-    if names := format_given_option_names(model_options):
-        yield f"{names} must be left out with `--hypotheses`: nothing is translated"
+    if problems:
+        raise ConfigError(*problems)
 
 
 def _output_report(

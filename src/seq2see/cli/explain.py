@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
-from seq2see.cli.options import (
-    DeviceOption,
-    ModelArgument,
-    ThreadsOption,
-    load_translator,
-)
+from seq2see.cli.options import DeviceOption, ModelArgument, ThreadsOption, load_translator
 from seq2see.cli.usage_errors import (
     call_all_collecting_errors,
-    format_given_option_names,
+    given_options,
     option_name,
 )
 from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from seq2see.explain import Intervention, TraceOptions
-    from seq2see.model import ModelConfig
 
 AttentionAddress = tuple[str, int, str, int | None]
 """Stack, layer, kind and head of an attention; None means all heads."""
-ATTRIBUTION_METHODS = (
-    "attention",
-    "rollout",
-    "gradient_x_input",
-    "integrated_gradients",
-    "occlusion",
+_INTERVENTIONS = "ablate", "scale_scores", "mask_keys", "shift_positions", "force_continuation"
+_TRACE_ONLY = (
+    *("target", *_INTERVENTIONS, "layers", "attribution", "word_alternatives"),
+    *("plot_attention", "beam_size", "length_penalty"),
 )
+"""Options that only apply to the trace of a sentence."""
 
 
 def explain(
+    context: typer.Context,
     model: ModelArgument,
     text: Annotated[str | None, typer.Argument(metavar="TEXT")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
@@ -119,29 +113,15 @@ def explain(
     from seq2see.search import SearchConfig
 
     search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
-    intervention_options = {
-        "ablate": ablate,
-        "scale_scores": scale_scores,
-        "mask_keys": mask_keys,
-        "shift_positions": shift_positions,
-        "force_continuation": None if force_continuation is None else [force_continuation],
-    }
-    trace_only: dict[str, object] = {
-        "target": target,
-        **intervention_options,
-        "layers": layers != "last",
-        "attribution": attribution,
-        "word_alternatives": word_alternatives,
-        "plot_attention": plot_attention,
-        **search,
-    }
+    forced = None if force_continuation is None else [force_continuation]
+    values = ablate, scale_scores, mask_keys, shift_positions, forced
     _, interventions, trace_options, address, _, search_config = call_all_collecting_errors(
-        lambda: _check_conflicts(text, pronoun_test, head_importance, max_sentences, trace_only),
+        lambda: _check_conflicts(context),
         lambda: call_all_collecting_errors(
             *(
                 partial(_parse_intervention, name, value)
-                for name, values in intervention_options.items()
-                for value in values or ()
+                for name, texts in zip(_INTERVENTIONS, values, strict=True)
+                for value in texts or ()
             )
         ),
         lambda: _build_trace_options(layers, attribution or (), word_alternatives),
@@ -160,8 +140,6 @@ def explain(
     else:
         assert text is not None
         sentence = sys.stdin.read().strip() if text == "-" else text
-        if address:
-            _check_plot_attention(translator.bundle.config, address)
         try:
             trace = trace_sentence(
                 translator,
@@ -178,37 +156,25 @@ def explain(
         explain_output.output_trace(trace, output, address, as_json)
 
 
-def _check_conflicts(
-    text: str | None,
-    pronoun_test: bool,
-    head_importance: list[str] | None,
-    max_sentences: int | None,
-    trace_only: Mapping[str, object],
-) -> None:
-    """Raise ConfigError if options exclude each other.
-
-    `trace_only` has the options that apply only to the trace of a sentence.
-    """
+def _check_conflicts(context: typer.Context) -> None:
+    """Raise ConfigError if options exclude each other."""
+    has_text = context.params["text"] is not None
     problems: list[Problem | str] = []
-    modes = {"--pronoun-test": pronoun_test, "--head-importance": bool(head_importance)}
-    given = [option for option, is_given in modes.items() if is_given]
-    if len(given) > 1:
-        problems.append("`--pronoun-test` and `--head-importance` exclude each other")
-    if given and text is not None:
-        problems.append(f"TEXT must be left out with `{given[0]}`")
-    if not given and text is None:
+    modes = given_options(context, "pronoun_test", "head_importance")
+    if len(modes) > 1:
+        problems.append(f"{' and '.join(modes)} exclude each other")
+    if modes and has_text:
+        problems.append(f"TEXT must be left out with {modes[0]}")
+    if not modes and not has_text:
         problems.append("TEXT, `--pronoun-test` or `--head-importance` must be given")
-    if max_sentences is not None and not given:
+    if not modes and given_options(context, "max_sentences"):
         problems.append(Problem("--max-sentences", "needs --pronoun-test or --head-importance"))
-    if given and (names := format_given_option_names(trace_only)):
-        problems.append(f"{names} must be left out with `{given[0]}`")
-    if trace_only["target"] is not None and trace_only["force_continuation"] is not None:
+    if modes and (names := given_options(context, *_TRACE_ONLY)):
+        problems.append(f"{', '.join(names)} must be left out with {modes[0]}")
+    if len(given_options(context, "target", "force_continuation")) > 1:
+        reason = "which changes the translation of the model"
         problems.append(
-            Problem(
-                "--target",
-                "must be left out with --force-continuation, which changes the translation of the "
-                "model",
-            )
+            Problem("--target", f"must be left out with --force-continuation, {reason}")
         )
     if problems:
         raise ConfigError(*problems)
@@ -227,21 +193,6 @@ def _check_output_extension(path: Path | None, plot_attention: str | None) -> No
         )
 
 
-def _check_plot_attention(config: ModelConfig, address: AttentionAddress) -> None:
-    """Raise ConfigError if the model does not have this attention or this head."""
-    stack, layer, kind, head = address
-    names = [f"encoder.{i}.self" for i in range(config.encoder_layers)]
-    for i in range(config.decoder_layers):
-        names += [f"decoder.{i}.self", f"decoder.{i}.cross"]
-    name = f"{stack}.{layer}.{kind}"
-    if name not in names:
-        message = f"must be one of {', '.join(names)}, but is {name} instead"
-        raise ConfigError(Problem("--plot-attention", message))
-    if head is not None and head >= config.heads:
-        message = f"must have a head below {config.heads}, but is {name}.{head} instead"
-        raise ConfigError(Problem("--plot-attention", message))
-
-
 def _parse_intervention(name: str, value: str) -> tuple[str, Intervention]:
     """Return the option as it was typed, and the intervention that it requests."""
     from seq2see.explain.intervention_types import parse_intervention
@@ -257,20 +208,22 @@ def _build_trace_options(
 ) -> TraceOptions:
     """Return what the trace contains; the method `all` means all attribution methods."""
     from seq2see.explain import TraceOptions
+    from seq2see.explain.trace_format import AttributionMethod
 
     methods = [
-        m for each in attributions for m in (ATTRIBUTION_METHODS if each == "all" else [each])
+        m
+        for each in attributions
+        for m in (get_args(AttributionMethod) if each == "all" else [each])
     ]
     names: Any = layers if layers in {"none", "last", "all"} else tuple(layers.split(","))
     of_layers, of_methods = call_all_collecting_errors(
         lambda: TraceOptions(layers=names),
-        lambda: TraceOptions(attributions=tuple(dict.fromkeys(methods))),
+        lambda: TraceOptions(
+            attributions=tuple(dict.fromkeys(methods)), word_alternatives=word_alternatives
+        ),
     )
-    return TraceOptions(
-        layers=of_layers.layers,
-        attributions=of_methods.attributions,
-        word_alternatives=word_alternatives,
-    )
+    options: TraceOptions = of_methods.replace(layers=of_layers.layers)
+    return options
 
 
 def _name_intervention(problem: Problem, options: Sequence[str]) -> Problem | str:

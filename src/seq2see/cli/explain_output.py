@@ -12,7 +12,7 @@ import typer
 from rich.cells import cell_len, set_cell_size
 
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
-from seq2see.errors import InputError
+from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.figures_and_html_tables import save_attention_map_figure
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
@@ -40,7 +40,10 @@ def output_trace(
     )
     if path and plot_attention:
         stack, layer, kind, head = plot_attention
-        save_attention_map_figure(trace, path, trace.attention_map(stack, layer, kind), head)
+        try:
+            save_attention_map_figure(trace, path, trace.attention_map(stack, layer, kind), head)
+        except InputError as error:
+            raise ConfigError(f"`--plot-attention`: {error}") from None
     elif path:
         trace.save(path)
     _print_result(trace, path, as_json, lines)

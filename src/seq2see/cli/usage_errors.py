@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -183,13 +183,14 @@ def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def format_given_option_names(settings: Mapping[str, object]) -> str:
-    """Return the names of the options whose values are neither None, False nor an empty list."""
-    return ", ".join(
-        f"`{option_name(name)}`"
-        for name, value in settings.items()
-        if value is not None and value is not False and value != []  # 0 is a given value
-    )
+def given_options(context: typer.Context, *settings: str) -> list[str]:
+    """Return the names of the options among some settings that the command line has."""
+    options = {parameter.name: max(parameter.opts, key=len) for parameter in context.command.params}
+    return [
+        f"`{options[name]}`"
+        for name in settings
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
 
 
 def option_name(setting: str) -> str:
