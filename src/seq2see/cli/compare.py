@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from seq2see.evaluate import EvaluationSet, SystemComparison
+    from seq2see.evaluate import SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
-    from seq2see.progress_callbacks import ProgressCallback
-    from seq2see.translator import TranslationOptions, Translator
 
 DEFAULT_METRICS = [name for name, metric in METRICS.items() if metric.is_compared]
 
@@ -70,8 +68,8 @@ def compare(
             Default: 1,000 in the paired bootstrap test, 10,000 in approximate randomization.
         num_examples: Number of sentences to show whose translations differ most in quality.
     """
-    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
-    from seq2see.evaluate import compare_systems
+    from seq2see.cli.corpus_and_translation_progress import show_progress
+    from seq2see.evaluate import compare_systems, translate_evaluation_set
 
     systems = first, second
     _check_systems_exist(systems)
@@ -87,7 +85,7 @@ def compare(
             {"beam_size": beam_size, "length_penalty": length_penalty}
         ),
     )
-    with show_sentence_progress() as on_progress:
+    with show_progress() as on_progress:
         models = {
             system: options.load_translator(Path(system), engine, device, threads)
             for system in systems
@@ -97,12 +95,15 @@ def compare(
         test_set = corpora_and_path_checks.read_test_set(
             corpus, all_references, languages, language
         )
-        outputs = tuple(
-            _get_translations(
-                system, models.get(system), test_set, translation_options, on_progress
-            )
-            for system in systems
-        )
+        outputs: list[list[str]] = []
+        for system in systems:
+            if translator := models.get(system):
+                translations = translate_evaluation_set(
+                    translator, test_set, translation_options, on_progress
+                )
+                outputs.append([translation.text for translation in translations])
+            else:
+                outputs.append(corpora_and_path_checks.read_translations(system, test_set))
     comparison = compare_systems(
         _shorten_names(systems), outputs[0], outputs[1], test_set, scoring, resamples
     )
@@ -147,22 +148,6 @@ def _check_systems_come_first(arguments: list[str], first: str, files: list[str]
                 f"A and B must come before the files of `{option}`: "
                 f"seq2see compare A B {option} {value} {first}"
             )
-
-
-def _get_translations(
-    system: str,
-    translator: Translator | None,
-    test_set: EvaluationSet,
-    translation_options: TranslationOptions,
-    on_progress: ProgressCallback,
-) -> list[str]:
-    """Translate the test set with a model, or read the translations from a file."""
-    from seq2see.evaluate import translate_evaluation_set
-
-    if translator is None:
-        return corpora_and_path_checks.read_translations(system, test_set)
-    translations = translate_evaluation_set(translator, test_set, translation_options, on_progress)
-    return [translation.text for translation in translations]
 
 
 def _shorten_names(systems: tuple[str, str]) -> tuple[str, str]:

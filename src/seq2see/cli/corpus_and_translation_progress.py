@@ -53,9 +53,9 @@ def show_corpus_progress() -> Iterator[StageCallback]:
 
 
 @contextmanager
-def show_sentence_progress() -> Iterator[ProgressCallback]:
-    """Show the number of translated sentences, on a terminal."""
-    with _build_bar(TextColumn("translating"), BarColumn(), MofNCompleteColumn()) as bar:
+def show_progress(description: str = "translating") -> Iterator[ProgressCallback]:
+    """Show how much of a task is done, on a terminal: by default, of translating sentences."""
+    with _build_bar(TextColumn(description), BarColumn(), MofNCompleteColumn()) as bar:
         task = bar.add_task("", visible=False)
         yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 

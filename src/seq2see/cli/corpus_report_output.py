@@ -103,35 +103,26 @@ def _shorten(text: str) -> str:
 def plot_corpus_report(report: CorpusReport, name: str, path: Path) -> None:
     """Plot the distributions of lengths and length ratios, and the number of findings."""
     sides = {"source": report.source, "target": report.target}
+    histograms = {
+        ("Words per line", "words"): {n: s.words_per_line for n, s in sides.items()},
+        ("Characters per line", "characters"): {n: s.characters_per_line for n, s in sides.items()},
+        ("Target characters per source character", "ratio"): {"ratio": report.length_ratio},
+    }
     # Of findings with the same name, the most severe one is plotted, which comes first.
     findings = {f.name.replace("_", " "): f for f in reversed(report.findings) if f.count}
     findings = dict(reversed(findings.items()))
-    draw.save_charts(
-        path,
-        f"{name}: {format_count(report.num_pairs, 'pair')}",
-        [
-            draw.Histogram(
-                "Words per line",
-                "words; the last bin includes all larger values",
-                {n: _histogram_bins(s.words_per_line) for n, s in sides.items()},
-            ),
-            draw.Histogram(
-                "Characters per line",
-                "characters; the last bin includes all larger values",
-                {n: _histogram_bins(s.characters_per_line) for n, s in sides.items()},
-            ),
-            draw.Histogram(
-                "Target characters per source character",
-                "ratio; the last bin includes all larger values",
-                {"ratio": _histogram_bins(report.length_ratio)},
-            ),
-            draw.BarChart(
-                "Number of findings",
-                {n: f.count for n, f in findings.items()},
-                [_SEVERITY_COLORS[f.severity] for f in findings.values()],
-            ),
-        ],
-    )
+    charts: list[draw.Histogram | draw.BarChart] = [
+        draw.Histogram(
+            title,
+            f"{unit}; the last bin includes all larger values",
+            {name: _histogram_bins(values) for name, values in series.items()},
+        )
+        for (title, unit), series in histograms.items()
+    ]
+    counts = {name: finding.count for name, finding in findings.items()}
+    colors = [_SEVERITY_COLORS[finding.severity] for finding in findings.values()]
+    charts.append(draw.BarChart("Number of findings", counts, colors))
+    draw.save_charts(path, f"{name}: {format_count(report.num_pairs, 'pair')}", charts)
 
 
 def _histogram_bins(distribution: Distribution) -> tuple[tuple[float, ...], tuple[int, ...]]:

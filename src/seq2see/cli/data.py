@@ -27,8 +27,6 @@ from seq2see.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import Corpus
-    from seq2see.data.quality.report import CorpusReport
-    from seq2see.progress_callbacks import StageCallback
     from seq2see.text import TokenizerPair
 
 app = typer.Typer(
@@ -89,7 +87,12 @@ def check(
         test_set = _read_test_set(test_files, corpus)
         tokenizers = _load_tokenizers(tokenizer)
         report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
-        seconds = _estimate_seconds(report, on_stage) if estimate_time else None
+        seconds = None
+        if estimate_time:
+            from seq2see.settings import suggested_recipe_and_training_time
+
+            on_stage("measuring", report.num_pairs)
+            seconds = suggested_recipe_and_training_time.estimate_training_seconds(report)
     if plot:
         corpus_report_output.plot_corpus_report(report, format_corpus_name(files), plot)
     if as_json:
@@ -102,13 +105,6 @@ def check(
         )
     if report.faults:
         raise typer.Exit(1)
-
-
-def _estimate_seconds(report: CorpusReport, on_stage: StageCallback) -> float | None:
-    from seq2see.settings.suggested_recipe_and_training_time import estimate_training_seconds
-
-    on_stage("measuring", report.num_pairs)
-    return estimate_training_seconds(report)
 
 
 @app.command(cls=OneLineErrorCommand)

@@ -64,7 +64,7 @@ def evaluate(
         plot: Also plot the scores, and each metric by sentence length, to this file (.png, .svg or
             .pdf).
     """
-    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
+    from seq2see.cli.corpus_and_translation_progress import show_progress
     from seq2see.evaluate import evaluate as evaluate_model, score_translations
 
     search = {"beam_size": beam_size, "length_penalty": length_penalty}
@@ -82,7 +82,7 @@ def evaluate(
     )
     for path in (output, plot):
         corpora_and_path_checks.check_output_path(path)
-    with show_sentence_progress() as on_progress:
+    with show_progress() as on_progress:
         translator = (
             options.load_translator(Path(model), engine, device, threads, precision, ensemble)
             if model
@@ -97,7 +97,14 @@ def evaluate(
         else:
             texts = corpora_and_path_checks.read_translations(hypotheses or "", test_set)
             report = score_translations(texts, test_set, scoring)
-    _output_report(report, output, plot, as_json)
+    if output:
+        _write_translations(report, output)
+    if plot:
+        _plot_report(report, plot)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    else:
+        _print_report(report)
     if report.errors:
         raise typer.Exit(1)
 
@@ -122,20 +129,6 @@ def _check_model_or_hypotheses(
         )
     if problems:
         raise ConfigError(*problems)
-
-
-def _output_report(
-    report: Evaluation, output: Path | None, plot: Path | None, as_json: bool
-) -> None:
-    """Write the translations and the plot if requested, and print the scores."""
-    if output:
-        _write_translations(report, output)
-    if plot:
-        _plot_report(report, plot)
-    if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False))
-    else:
-        _print_report(report)
 
 
 def _print_report(report: Evaluation) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.cells import cell_len, set_cell_size
 
+from seq2see.cli.corpus_and_translation_progress import show_progress
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace
@@ -75,12 +75,9 @@ def measure_and_print_head_importance(
         raise InputError(f"{corpus.name} must have at least one sentence, but has none")
     sources, references = ([*side] for side in zip(*pairs, strict=True))
 
-    def print_progress(done: int, total: int) -> None:
-        typer.echo(f"\rhead {done} of {total}", err=True, nl=done == total)
-
-    on_progress = print_progress if sys.stderr.isatty() else None
     explained = ExplainedModel.from_translator(translator)
-    report = measure_head_importance(explained, sources, references, on_progress=on_progress)
+    with show_progress("measuring heads") as on_progress:
+        report = measure_head_importance(explained, sources, references, on_progress=on_progress)
     if path:
         report.save(path)
     _print_result(report, path, as_json, _format_head_importance(report))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
 from seq2see.registries import PRESETS
-
-if TYPE_CHECKING:
-    from seq2see.bundle import Bundle
 
 _ModelArgument = Annotated[
     str,
@@ -51,30 +48,26 @@ def _print_model(directory: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
     from seq2see.cli.training_text_output import format_training_text
     from seq2see.engines.loading import find_ctranslate2_problem
+    from seq2see.model import count_parameters
 
     bundle = Bundle.load(directory)
     problem = find_ctranslate2_problem(bundle)
     if as_json:
-        typer.echo(json.dumps(_model_to_json(bundle, problem), ensure_ascii=False))
-        return
-    typer.echo(bundle.format_card().rstrip() + "\n\n## Training text\n")
-    typer.echo(format_training_text(bundle.training_text) + "\n\n## Available engines\n")
-    typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {problem}" if problem else "yes"))
-
-
-def _model_to_json(bundle: Bundle, problem: str | None) -> dict[str, Any]:
-    from seq2see.model import count_parameters
-
-    return {
-        "languages": bundle.languages,
-        "config": bundle.config.model_dump(),
-        "parameters": count_parameters(bundle.build_model()),
-        "max_length": bundle.max_length,
-        "max_sentences_per_line": bundle.max_sentences_per_line,
-        "training_text": bundle.training_text.model_dump() if bundle.training_text else None,
-        "provenance": bundle.provenance.model_dump(),
-        "engines": {"torch": None, "ctranslate2": problem},
-    }
+        record = {
+            "languages": bundle.languages,
+            "config": bundle.config.model_dump(),
+            "parameters": count_parameters(bundle.build_model()),
+            "max_length": bundle.max_length,
+            "max_sentences_per_line": bundle.max_sentences_per_line,
+            "training_text": bundle.training_text.model_dump() if bundle.training_text else None,
+            "provenance": bundle.provenance.model_dump(),
+            "engines": {"torch": None, "ctranslate2": problem},
+        }
+        typer.echo(json.dumps(record, ensure_ascii=False))
+    else:
+        typer.echo(bundle.format_card().rstrip() + "\n\n## Training text\n")
+        typer.echo(format_training_text(bundle.training_text) + "\n\n## Available engines\n")
+        typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {problem}" if problem else "yes"))
 
 
 def _print_preset(name: str, vocab_size: int, as_json: bool) -> None:
@@ -86,8 +79,7 @@ def _print_preset(name: str, vocab_size: int, as_json: bool) -> None:
     with torch.device("meta"):  # shapes without values
         model = Transformer.from_config(config)
     if as_json:
-        typer.echo(
-            json.dumps({"config": config.model_dump(), "parameters": count_parameters(model)})
-        )
+        record = {"config": config.model_dump(), "parameters": count_parameters(model)}
+        typer.echo(json.dumps(record))
     else:
         typer.echo(format_model_summary(model))

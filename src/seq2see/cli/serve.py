@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_directories_exist
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.registries import EngineName, Precision
-
-if TYPE_CHECKING:
-    from socket import socket
-
-    from seq2see.serve.config import ServeConfig
 
 
 def serve(
@@ -66,7 +62,7 @@ def serve(
     check_directories_exist(runs)
     _check_dependencies()
     from seq2see.serve.config import LimitsConfig, ServeConfig
-    from seq2see.serve.uvicorn_server import open_socket
+    from seq2see.serve.uvicorn_server import open_socket, run_server
 
     config = ServeConfig(
         host=host,
@@ -80,49 +76,38 @@ def serve(
         limits=LimitsConfig.model_validate(_parse_limits(limits or [])),
     )
     with open_socket(config) as listener:
-        _serve(config, listener, models, api_keys, runs)
+        from seq2see.cpu import freeze_gc
+        from seq2see.serve.authentication import ApiKeyStore
+        from seq2see.serve.model_registry import ModelRegistry, load_served_model
+        from seq2see.serve.monitoring import JsonLog
+        from seq2see.serve.service import Service
+
+        registry = ModelRegistry.load(
+            models, lambda path: load_served_model(path, engine, threads, precision)
+        )
+        service = Service(config, registry, ApiKeyStore(api_keys), JsonLog(sys.stderr), runs)
+        service.warm_up()
+        freeze_gc()
+        for model in registry:
+            for note in model.translator.engine_notes:
+                typer.echo(f"{model.name}: {note}", err=True)
+        address, actual_port = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        typer.echo(f"http://{shown}:{actual_port}")
+        run_server(service, listener)
 
 
-def _serve(
-    config: ServeConfig,
-    listener: socket,
-    directories: list[Path],
-    api_keys: Path | None,
-    runs: Path | None,
-) -> None:
-    """Load the models, print the URL and serve until the process is stopped."""
-    from seq2see.cpu import freeze_gc
-    from seq2see.serve.authentication import ApiKeyStore
-    from seq2see.serve.model_registry import ModelRegistry, load_served_model
-    from seq2see.serve.monitoring import JsonLog
-    from seq2see.serve.service import Service
-    from seq2see.serve.uvicorn_server import run_server
-
-    keys = ApiKeyStore(api_keys)
-    engine = config.engine, config.threads, config.precision
-    models = ModelRegistry.load(directories, lambda path: load_served_model(path, *engine))
-    service = Service(config, models, keys, JsonLog.to_stderr(), runs)
-    service.warm_up()
-    freeze_gc()
-    for model in models:
-        for note in model.translator.engine_notes:
-            typer.echo(f"{model.name}: {note}", err=True)
-    host, port = listener.getsockname()[:2]
-    typer.echo(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-    run_server(service, listener)
-
-
-def _parse_limits(texts: list[str]) -> dict[str, float]:
+def _parse_limits(texts: list[str]) -> dict[str, Any]:
     """Return the limits by name. The config checks names and values."""
-    limits: dict[str, float] = {}
+    from seq2see.config import parse_override_as_dict
+
+    limits: dict[str, Any] = {}
     for text in texts:
-        name, _, value = text.partition("=")
         try:
-            limits[name.strip()] = int(value) if value.strip().isdigit() else float(value)
-        except ValueError:
-            raise ConfigError(
-                Problem("--limit", f"must be NAME=VALUE, but is {text} instead")
-            ) from None
+            limits |= parse_override_as_dict(text)
+        except ConfigError:
+            message = f"must be NAME=VALUE, but is {text} instead"
+            raise ConfigError(Problem("--limit", message)) from None
     return limits
 
 

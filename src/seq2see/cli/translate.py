@@ -261,10 +261,10 @@ def translate_document_file(
     document: Document,
 ) -> bool:
     """Translate a parsed file, print its issues, and return whether everything was translated."""
-    from seq2see.cli.corpus_and_translation_progress import show_sentence_progress
+    from seq2see.cli.corpus_and_translation_progress import show_progress
     from seq2see.documents import translate_document
 
-    with show_sentence_progress() as on_progress:
+    with show_progress() as on_progress:
         report = translate_document(
             translator, Path(file), output, options, on_progress, document=document
         )

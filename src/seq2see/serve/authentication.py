@@ -32,7 +32,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2see.config import Config
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, reading
 from seq2see.serve.errors import Forbidden, RateLimited, ShuttingDown
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _MAX_CLIENTS = 10_000
 """Number of clients whose rates are remembered; the least recently seen client is dropped first."""
+FileStamp = tuple[int, int, int]
+"""Modification time, size and inode of a file."""
 _KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -56,7 +58,7 @@ class ApiKeyStore:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._signature: object = None
+        self._stamp: FileStamp | None = None
         self._keys: dict[str, ApiKey] = {}
         if path:
             self.reload_if_changed()
@@ -74,14 +76,11 @@ class ApiKeyStore:
         """
         if self._path is None:
             return
-        try:
-            status = self._path.stat()
-            signature = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if signature != self._signature:
+        stamp = read_file_stamp(self._path)
+        if stamp is None or stamp != self._stamp:
+            with reading(f"`{self._path}`"):
                 self._keys = _read_keys(self._path)
-                self._signature = signature
-        except OSError as error:
-            raise InputError(f"`{self._path}` cannot be read: {error.strerror}") from None
+            self._stamp = stamp
 
     def find_key(self, key: str | None) -> tuple[str, ApiKey] | None:
         """Return the name and the record of a key; None if no key is required.
@@ -93,14 +92,20 @@ class ApiKeyStore:
             return None
         if not key:
             raise Forbidden("Please contact the server operator to get an API key")
-        digest = _hash_key(key)
-        match = None
-        for name, record in self._keys.items():  # compare with all keys: constant time
-            if hmac.compare_digest(digest, record.sha256):
-                match = (name, record)
-        if match is None:
+        digest = _hash_key(key)  # compare with all keys: constant time
+        matches = [k for k in self._keys.items() if hmac.compare_digest(digest, k[1].sha256)]
+        if not matches:
             raise Forbidden("Invalid API key")
-        return match
+        return matches[0]
+
+
+def read_file_stamp(path: Path) -> FileStamp | None:
+    """Return a value that changes when a file changes; None if the file is missing."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def add_api_key(path: Path, name: str) -> str:

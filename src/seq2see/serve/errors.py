@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict
 
@@ -40,6 +41,7 @@ class ServiceError(Exception):
     error_code = "bad_request"
     retry_after: float | None = None
     limit: int | None = None
+    extra_headers: Mapping[str, str] = MappingProxyType({})
 
     @property
     def headers(self) -> dict[str, str]:
@@ -47,7 +49,7 @@ class ServiceError(Exception):
         headers = {"X-Error-Code": self.error_code}
         if self.retry_after is not None:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
-        return headers
+        return {**headers, **self.extra_headers}
 
     @property
     def body(self) -> bytes:
@@ -179,10 +181,5 @@ class HttpError(ServiceError):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None) -> None:
         super().__init__(message)
-        self.status, self._headers = status, headers or {}
+        self.status, self.extra_headers = status, headers or {}
         self.error_code = NotFound.error_code if status == NotFound.status else self.error_code
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """HTTP headers of the response, for example the allowed methods."""
-        return {**super().headers, **self._headers}

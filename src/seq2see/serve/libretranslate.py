@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse
 
+from seq2see.registries import DOCUMENT_EXTENSIONS
 from seq2see.serve.authentication import BodyKeyRoute, authenticate
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
 from seq2see.serve.executor import Executor
@@ -328,7 +329,7 @@ async def settings(executor: Executor) -> dict[str, Any]:
             side: {"code": code, "name": language_name(code)} for side, code in pair.items()
         },
         "suggestions": False,
-        "supportedFilesFormat": service.file_extensions,
+        "supportedFilesFormat": list(DOCUMENT_EXTENSIONS) if service.config.files else [],
     }
 
 

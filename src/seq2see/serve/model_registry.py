@@ -21,6 +21,7 @@ from seq2see.engines.loading import load_torch_engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.registries import EngineName, Precision
+from seq2see.serve.authentication import FileStamp, read_file_stamp
 from seq2see.text.languages import match_language
 from seq2see.text.tokenizer import TOKENIZER_FILES
 from seq2see.translator import Translator, load
@@ -33,8 +34,8 @@ _MODEL_FILES = (
     *TOKENIZER_FILES,
 )
 
-ModelFilesStamp = tuple[tuple[int, int, int] | None, ...]
-"""Modification time, size and inode of each file of a model; None for a missing file."""
+ModelFilesStamp = tuple[FileStamp | None, ...]
+"""Stamps of the files of a model; None for a missing file."""
 
 
 class DefaultAndTorchTranslators(NamedTuple):
@@ -221,15 +222,7 @@ def load_served_model(
 
 def read_model_files_stamp(directory: Path) -> ModelFilesStamp:
     """Return a value that changes when a file of a model changes."""
-    return tuple(_file_status(directory / name) for name in _MODEL_FILES)
-
-
-def _file_status(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return tuple(read_file_stamp(directory / name) for name in _MODEL_FILES)
 
 
 def _make_unique(name: str, used: Container[str]) -> str:

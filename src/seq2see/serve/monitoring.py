@@ -6,7 +6,6 @@ Neither contains the text of a request, an address or a key.
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,11 +26,6 @@ class JsonLog:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
-
-    @classmethod
-    def to_stderr(cls) -> JsonLog:
-        """Return a log that writes to standard error."""
-        return cls(sys.stderr)
 
     def write(self, event: str, **fields: Any) -> None:
         """Write one line with the time, the name of the event and its fields."""
@@ -57,7 +51,7 @@ class JsonLog:
 class ServiceMetrics:
     """The Prometheus metrics of one service, in a registry of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: WorkQueue) -> None:
         self._registry = CollectorRegistry()
         common: dict[str, Any] = {"namespace": "seq2see", "registry": self._registry}
         self._requests = Counter("requests", "Responses.", ["route", "status"], **common)
@@ -82,15 +76,10 @@ class ServiceMetrics:
         )
         self.reloads = Counter("model_reloads", "Reloads of models.", ["outcome"], **common)
         self.restarts = Counter("worker_restarts", "Worker threads restarted.", **common)
-
-    def add_queue_gauges(self, queue: WorkQueue) -> None:
-        """Add gauges of the waiting and the running tokens of a queue."""
-        for name, description, read in (
-            ("queue_tokens", "Tokens waiting in the queue.", lambda: queue.waiting_tokens),
-            ("running_tokens", "Tokens in the engine.", lambda: queue.running_tokens),
-        ):
-            gauge = Gauge(name, description, namespace="seq2see", registry=self._registry)
-            gauge.set_function(read)
+        waiting = Gauge("queue_tokens", "Tokens waiting in the queue.", **common)
+        waiting.set_function(lambda: queue.waiting_tokens)
+        running = Gauge("running_tokens", "Tokens in the engine.", **common)
+        running.set_function(lambda: queue.running_tokens)
 
     def count_response(self, route: str, status: int, seconds: float) -> None:
         """Count a response and its duration."""

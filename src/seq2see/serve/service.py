@@ -15,7 +15,6 @@ from seq2see.errors import Seq2SeeError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
 from seq2see.explain.tracing import explain
-from seq2see.registries import DOCUMENT_EXTENSIONS
 from seq2see.search import SearchConfig
 from seq2see.serve.authentication import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
@@ -47,7 +46,6 @@ from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
     find_text_by_language,
     join_unit_texts,
-    make_translated_filename,
     parse_file,
     translate_uploaded_file,
 )
@@ -121,11 +119,10 @@ class Service:
         self.config, self.models, self.runs_directory = config, models, runs_directory
         self.api_keys, self.log = api_keys or ApiKeyStore(), log or JsonLog()
         self.rate_limiter = RateLimiter(config.limits.requests_per_minute)
-        self.metrics = ServiceMetrics()
         self.queue = WorkQueue(
             config.limits.queue_tokens, config.limits.batch_tokens, config.worker_threads
         )
-        self.metrics.add_queue_gauges(self.queue)
+        self.metrics = ServiceMetrics(self.queue)
         self.lab = LabExperimentRunner()
         self.can_run_experiments = config.is_local_only or self.api_keys.is_required
         self.downloads = DownloadStore(config.download_seconds, 20 * config.limits.file_bytes)
@@ -392,7 +389,8 @@ class Service:
                 content, num_errors = translate_uploaded_file(translator, document, options)
         finally:
             self._file_slots.release()
-        translated_name = make_translated_filename(filename, route.target)
+        path = Path(filename)
+        translated_name = f"{path.stem}_{route.target}{path.suffix}"  # as LibreTranslate names it
         return self.downloads.add(content, translated_name), num_errors
 
     def _detect_document_language(self, document: Document, target: str) -> str:
@@ -403,11 +401,6 @@ class Service:
         first = next(iter(texts))
         detected = self.detect_languages(texts[first])
         return next((each.language for each in detected if each.language in texts), first)
-
-    @property
-    def file_extensions(self) -> list[str]:
-        """Extensions of the files that can be translated; empty if this is disabled."""
-        return list(DOCUMENT_EXTENSIONS) if self.config.files else []
 
     def create_translator(
         self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False

@@ -19,7 +19,6 @@ from pathlib import Path
 from seq2see.documents import (
     Document,
     DocumentLanguages,
-    DocumentReport,
     TextUnit,
     TextUnitTranslator,
     parse_document,
@@ -99,30 +98,18 @@ def translate_uploaded_file(
     unit_translator = TextUnitTranslator(translator, options)
     selected = select_units(document, unit_translator.languages)
     translated = translate_parsed_document(selected, unit_translator)
-    _check_report(translated.report)
-    return translated.content, len(translated.report.errors)
-
-
-def _check_report(report: DocumentReport) -> None:
-    """Raise an error if no sentence of a document could be translated."""
-    errors = [issue.message for issue in report.errors]
-    if not errors or len(errors) < report.num_sentences:
-        return
-    if ENGINE_FAILED_MESSAGE in errors:
-        raise EngineError("Cannot translate file: the engine failed on it")
-    raise BadRequest(f"Cannot translate file: {errors[0]}")
+    errors = [issue.message for issue in translated.report.errors]
+    if errors and len(errors) >= translated.report.num_sentences:
+        if ENGINE_FAILED_MESSAGE in errors:
+            raise EngineError("Cannot translate file: the engine failed on it")
+        raise BadRequest(f"Cannot translate file: {errors[0]}")
+    return translated.content, len(errors)
 
 
 def sanitize_filename(name: str) -> str:
     """Return the last part of a path without special characters, at most 100 characters."""
     last = re.split(r"[/\\]", name)[-1]
     return _UNSAFE_CHARACTERS.sub("_", last).strip(". ")[-100:] or "file"
-
-
-def make_translated_filename(name: str, target: str) -> str:
-    """Return the name of a translated file as LibreTranslate forms it: `letter_de.txt`."""
-    path = Path(name)
-    return f"{path.stem}_{target}{path.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +119,7 @@ class DownloadableFile:
     path: Path
     filename: str
     """Name of the file for the user."""
+    num_bytes: int
     expires_at: float
     """In the time of `time.monotonic()`."""
 
@@ -157,7 +145,8 @@ class DownloadStore:
         path = self.directory / name
         path.write_bytes(content)
         with self._lock:
-            self._files[name] = DownloadableFile(path, filename, time.monotonic() + self._seconds)
+            expires_at = time.monotonic() + self._seconds
+            self._files[name] = DownloadableFile(path, filename, len(content), expires_at)
         self.remove_expired()
         return name
 
@@ -189,5 +178,5 @@ class DownloadStore:
     def _must_remove(self, oldest: DownloadableFile, now: float) -> bool:
         if oldest.expires_at < now or len(self._files) > _MAX_STORED_FILES:
             return True
-        sizes = (f.path.stat().st_size for f in self._files.values() if f.path.exists())
-        return len(self._files) > 1 and sum(sizes) > self._max_bytes
+        num_bytes = sum(file.num_bytes for file in self._files.values())
+        return len(self._files) > 1 and num_bytes > self._max_bytes

@@ -230,12 +230,11 @@ class WorkQueue:
             context.changed.wait(context.seconds_left)
             context.changed.clear()
         self._remove(work_item)
-        if context.is_canceled:
-            raise ClientDisconnected("client disconnected")
-        if work_item.is_done:
+        if work_item.is_done and not context.is_canceled:
             return [work_item.results[index] for index in range(len(items))]
-        if not work_item.num_taken:
+        if not work_item.num_taken and not context.is_canceled:
             raise Overloaded("Slowdown: too many requests at the moment", self.estimate_wait())
+        context.raise_if_canceled()
         raise DeadlineExceeded("deadline exceeded")
 
     def enqueue(
