@@ -68,9 +68,8 @@ def create_app(service: Service) -> FastAPI:
         ],
     )
     app.state.executor = executor
-    for router in (libretranslate.text_router, libretranslate.router, api_v1.router):
+    for router in (libretranslate.router, api_v1.router, inspection.router):
         app.include_router(router)
-    app.include_router(inspection.router)
     _add_service_routes(app, service)
     _add_exception_handlers(app)
     app.frontend("/", directory=STATIC_DIRECTORY, fallback=None)

@@ -193,28 +193,24 @@ class AuthenticatedRoute(APIRoute):
     FastAPI would run a dependency only after it has read the body.
     """
 
-    accepts_key_in_body = False
-
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of authenticated requests."""
         handle = super().get_route_handler()
 
         async def authenticate_and_handle(request: Request) -> Response:
-            service: Service = request.app.state.executor.service
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            is_bearer = scheme.lower() == "bearer"
-            key = token.strip() if is_bearer else request.query_params.get("api_key")
-            if key or not (self.accepts_key_in_body and service.api_keys.is_required):
-                authenticate(request, service, key)
+            authenticate(
+                request, request.app.state.executor.service, find_key_outside_body(request)
+            )
             return await handle(request)
 
         return authenticate_and_handle
 
 
-class BodyKeyRoute(AuthenticatedRoute):
-    """A route that also accepts a key in the body: it calls `authenticate` itself."""
-
-    accepts_key_in_body = True
+def find_key_outside_body(request: Request) -> str | None:
+    """Return the API key in the header or else in the query of a request."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    is_bearer = scheme.lower() == "bearer"
+    return token.strip() if is_bearer else request.query_params.get("api_key")
 
 
 def authenticate(request: Request, service: Service, api_key: str | None) -> None:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 
 from seq2see.registries import DOCUMENT_EXTENSIONS
-from seq2see.serve.authentication import BodyKeyRoute, authenticate
+from seq2see.serve.authentication import authenticate, find_key_outside_body
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
 from seq2see.serve.executor import Executor
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
@@ -127,7 +127,14 @@ FormModel = TypeVar("FormModel", bound=_Model)
 
 
 async def _read_parameters(request: Request, executor: Executor) -> AsyncIterator[dict[str, Any]]:
-    """Read the parameters and check the API key, which may be one of them."""
+    """Read the parameters and check the API key, which may be one of them.
+
+    A key outside the body is checked before the body is read.
+    """
+    service = executor.service
+    key = find_key_outside_body(request)
+    if key or not service.api_keys.is_required:
+        authenticate(request, service, key)
     try:
         parameters: dict[str, Any] = dict(_parse_query(request.scope["query_string"]))
         media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -136,9 +143,9 @@ async def _read_parameters(request: Request, executor: Executor) -> AsyncIterato
         elif media_type == "application/x-www-form-urlencoded":
             parameters |= _parse_query(await request.body())
         elif media_type == "multipart/form-data":
-            parameters |= await _read_form(request, executor.service.config.limits.body_bytes)
+            parameters |= await _read_form(request, service.config.limits.body_bytes)
         key = parameters.get("api_key")
-        authenticate(request, executor.service, key if isinstance(key, str) else None)
+        authenticate(request, service, key if isinstance(key, str) else None)
         yield parameters
     finally:
         await request.close()  # deletes uploaded files
@@ -211,10 +218,9 @@ def _request_body(
 
 
 router = APIRouter(tags=["LibreTranslate"])
-text_router = APIRouter(tags=["LibreTranslate"], route_class=BodyKeyRoute)
 
 
-@text_router.post(
+@router.post(
     "/translate",
     summary="Translate a text or a list of texts.",
     response_model_exclude_none=True,
@@ -246,7 +252,7 @@ async def translate(
     return _build_response(results, isinstance(form.q, list), form.alternatives)
 
 
-@text_router.post(
+@router.post(
     "/detect",
     summary="Detect the language of a text.",
     openapi_extra=_request_body(DetectForm, _TEXT_MEDIA_TYPES, {"q": "Hello world!"}),
@@ -261,7 +267,7 @@ async def detect(
     return [_format_language(each) for each in languages]
 
 
-@text_router.post(
+@router.post(
     "/translate_file",
     summary="Translate a file and return the URL of the result.",
     response_model_exclude_none=True,

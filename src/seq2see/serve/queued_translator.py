@@ -19,7 +19,7 @@ from seq2see.serve.errors import (
     EngineError,
     Overloaded,
 )
-from seq2see.serve.work_queue import RequestContext, WorkQueue
+from seq2see.serve.work_queue import RequestContext, WorkItem, WorkQueue
 from seq2see.translator import (
     AlignmentLink,
     SegmentRequest,
@@ -94,7 +94,7 @@ class QueuedRequestTranslator:
         """Submit work, also again while the queue is full, so that a started file is finished."""
         while True:
             try:
-                return self.queue.submit(self.context, task, requests, costs)
+                return self.queue.submit(WorkItem(self.context, task, requests, costs))
             except Overloaded as error:
                 pause = min(1.0, error.retry_after or 1.0)
                 is_late = not self.context.is_active or self.context.seconds_left < pause

@@ -49,7 +49,13 @@ from seq2see.serve.uploaded_file_translation import (
     parse_file,
     translate_uploaded_file,
 )
-from seq2see.serve.work_queue import RequestContext, UnbatchedTask, WorkerThreads, WorkQueue
+from seq2see.serve.work_queue import (
+    RequestContext,
+    UnbatchedTask,
+    WorkerThreads,
+    WorkItem,
+    WorkQueue,
+)
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import language_name, match_language
 from seq2see.translator import Translation, TranslationOptions
@@ -351,7 +357,8 @@ class Service:
             EngineError: The function raised another exception.
             ServiceError: Errors of the queue, and service errors of the function.
         """
-        (result,) = self.queue.submit(context, UnbatchedTask(function), [None], [cost])
+        work_item = WorkItem(context, UnbatchedTask(function), [None], [cost])
+        (result,) = self.queue.submit(work_item)
         if isinstance(result, ServiceError):
             raise result
         if isinstance(result, Seq2SeeError):

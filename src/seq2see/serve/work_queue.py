@@ -103,7 +103,9 @@ class WorkItem:
     context: RequestContext
     task: BatchOperation
     items: Sequence[Any]
+    """The items, in the order of the results."""
     costs: Sequence[int]
+    """Cost of each item in tokens."""
     num_taken: int = 0
     """Number of items that are or were in a batch."""
     results: dict[int, Any] = field(default_factory=dict)
@@ -204,20 +206,8 @@ class WorkQueue:
         self._is_closed = False
         self._last_deadline = math.inf
 
-    def submit(
-        self,
-        context: RequestContext,
-        task: BatchOperation,
-        items: Sequence[Any],
-        costs: Sequence[int],
-    ) -> list[Any]:
-        """Process items of a task and return their results; blocks until the deadline at most.
-
-        Args:
-            context: Client and deadline of the request.
-            task: What to do with the items.
-            items: The items, in the order of the results.
-            costs: Cost of each item in tokens.
+    def submit(self, work_item: WorkItem) -> list[Any]:
+        """Process work and return the results of its items; blocks until the deadline at most.
 
         Raises:
             Overloaded: The queue is full, or the work cannot start in time.
@@ -225,46 +215,40 @@ class WorkQueue:
             ClientDisconnected: The request was canceled.
             ShuttingDown: The queue is closed.
         """
-        work_item = self.enqueue(context, task, items, costs)
+        self.enqueue(work_item)
+        context = work_item.context
         while not work_item.is_done and context.is_active:
             context.changed.wait(context.seconds_left)
             context.changed.clear()
         self._remove(work_item)
         if work_item.is_done and not context.is_canceled:
-            return [work_item.results[index] for index in range(len(items))]
+            return [work_item.results[index] for index in range(len(work_item.items))]
         if not work_item.num_taken and not context.is_canceled:
             raise Overloaded("Slowdown: too many requests at the moment", self.estimate_wait())
         context.raise_if_canceled()
         raise DeadlineExceeded("deadline exceeded")
 
-    def enqueue(
-        self,
-        context: RequestContext,
-        task: BatchOperation,
-        items: Sequence[Any],
-        costs: Sequence[int],
-    ) -> WorkItem:
-        """Add work to the queue and return it; see `submit`, which also waits for the results.
+    def enqueue(self, work_item: WorkItem) -> None:
+        """Add work to the queue; see `submit`, which also waits for the results.
 
         Raises:
             Overloaded: The queue is full, or the work cannot be finished in time.
             ShuttingDown: The queue is closed.
         """
+        context, cost = work_item.context, sum(work_item.costs)
         with self._changed:
             if self._is_closed:
                 raise ShuttingDown("the service is shutting down")
             context.deadline = min(context.deadline, self._last_deadline)
-            self._check_load(context, sum(costs))
-            work_item = WorkItem(context, task, items, costs)
-            if items:
+            self._check_load(context, cost)
+            if work_item.items:
                 client = context.client
                 if client not in self._waiting:
                     self._usage[client] = max(self._usage.get(client, 0), self._min_usage)
                 self._waiting.setdefault(client, []).append(work_item)
                 self._unfinished.add(work_item)
-                self.waiting_tokens += sum(costs)
+                self.waiting_tokens += cost
                 self._changed.notify()
-            return work_item
 
     def take_batch(self) -> WorkBatch | None:
         """Wait for work and return a batch; None when the queue is closed."""

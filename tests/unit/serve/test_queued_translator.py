@@ -11,7 +11,7 @@ from seq2see.serve.errors import ENGINE_FAILED_MESSAGE, BadRequest
 from seq2see.serve.model_registry import ModelRegistry
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.serve.service import Service
-from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkQueue
+from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkItem, WorkQueue
 from seq2see.translator import TranslationOptions
 
 Registry = Callable[..., ModelRegistry]
@@ -56,9 +56,9 @@ def test_cost_grows_with_beam_size(service: Service, beam_size: int, cost: int) 
     costs: list[int] = []
     enqueue = service.queue.enqueue
 
-    def record_costs(*arguments: Any) -> Any:
-        costs.extend(arguments[-1])
-        return enqueue(*arguments)
+    def record_costs(work_item: WorkItem) -> None:
+        costs.extend(work_item.costs)
+        enqueue(work_item)
 
     service.queue.enqueue = record_costs  # type: ignore[method-assign]
     route = service.find_route("en", "de")

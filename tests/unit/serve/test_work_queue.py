@@ -18,6 +18,7 @@ from seq2see.serve.work_queue import (
     UnbatchedTask,
     WorkBatch,
     WorkerThreads,
+    WorkItem,
     WorkQueue,
     run_bisecting_failures,
 )
@@ -54,7 +55,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def submit(pool: ThreadPoolExecutor, queue: WorkQueue, *arguments: Any) -> Future[list[Any]]:
     """Submit work from another thread and wait until it is in the queue."""
     before = queue.waiting_tokens
-    future = pool.submit(queue.submit, *arguments)
+    future = pool.submit(queue.submit, WorkItem(*arguments))
     while queue.waiting_tokens == before and not future.done():
         time.sleep(0.001)
     return future
@@ -72,7 +73,8 @@ def test_every_item_is_returned_once_and_in_order(pool: ThreadPoolExecutor) -> N
     requests = [list(range(n, n + n % 7)) for n in range(60)]
     futures = [
         pool.submit(
-            queue.submit, context(str(n % 5)), DoublingTask(str(n % 2)), items, [3] * len(items)
+            queue.submit,
+            WorkItem(context(str(n % 5)), DoublingTask(str(n % 2)), items, [3] * len(items)),
         )
         for n, items in enumerate(requests)
     ]
@@ -128,7 +130,7 @@ def test_waiting_clients_get_equal_shares(requests: list[tuple[str, int]]) -> No
     taken = {"a": 0, "b": 0, "c": 0}
     totals = {name: sum(cost for client, cost in requests if client == name) for name in taken}
     for client, cost in requests:
-        queue.enqueue(context(client), DoublingTask(), [client], [cost])
+        queue.enqueue(WorkItem(context(client), DoublingTask(), [client], [cost]))
     while queue.waiting_tokens:
         batch = queue.take_batch()
         assert batch is not None
@@ -145,7 +147,7 @@ def test_full_queue_rejects_at_once_with_retry_after(pool: ThreadPoolExecutor) -
     first = submit(pool, queue, context(), DoublingTask(), [1, 2], [4, 4])
     start = time.monotonic()
     with pytest.raises(Overloaded) as raised:
-        queue.submit(context(), DoublingTask(), [3], [4])
+        queue.submit(WorkItem(context(), DoublingTask(), [3], [4]))
     assert time.monotonic() - start < 1
     assert int(raised.value.headers["Retry-After"]) >= 1
     assert raised.value.status == 429
@@ -161,7 +163,7 @@ def test_request_that_cannot_finish_in_time_is_rejected(pool: ThreadPoolExecutor
     slow = submit(pool, queue, context(), DoublingTask(), [1] * 10, [10] * 10)
     start = time.monotonic()
     with pytest.raises(Overloaded):
-        queue.submit(context(seconds=5), DoublingTask(), [1], [10])
+        queue.submit(WorkItem(context(seconds=5), DoublingTask(), [1], [10]))
     assert time.monotonic() - start < 2  # at once, not at the deadline
     accepted = submit(pool, queue, context(seconds=60), DoublingTask(), [3], [10])
     while queue.waiting_tokens:
@@ -172,7 +174,7 @@ def test_request_that_cannot_finish_in_time_is_rejected(pool: ThreadPoolExecutor
 
 def run_item(queue: WorkQueue, task: Any, cost: int, seconds: float) -> None:
     """Run one item of a given cost in a given time."""
-    queue.enqueue(context(), task, [1], [cost])
+    queue.enqueue(WorkItem(context(), task, [1], [cost]))
     finish(queue, queue.take_batch(), seconds)
 
 
@@ -182,28 +184,29 @@ def test_small_batches_do_not_cause_rejection_of_large_ones() -> None:
     for turn in range(30):
         run_item(queue, DoublingTask(), 8 + turn % 3, 0.05 + 0.01 * (turn * 7 % 4))
     for number in range(64):
-        queue.enqueue(context(str(number), 28.0), DoublingTask(), [1] * 16, [20] * 16)
+        queue.enqueue(WorkItem(context(str(number), 28.0), DoublingTask(), [1] * 16, [20] * 16))
     finish(queue, queue.take_batch(), seconds=10.0)
     with pytest.raises(Overloaded):
-        queue.enqueue(context("z", 28.0), DoublingTask(), [1], [20])
+        queue.enqueue(WorkItem(context("z", 28.0), DoublingTask(), [1], [20]))
 
 
 def test_unbatched_tasks_do_not_affect_the_time_estimate() -> None:
     queue = WorkQueue(10_000, 10)
     run_item(queue, UnbatchedTask(lambda: 1), 10, 100.0)
     for _ in range(3):
-        queue.enqueue(context(seconds=5), DoublingTask(), [1], [10])
+        queue.enqueue(WorkItem(context(seconds=5), DoublingTask(), [1], [10]))
 
 
 def test_usage_of_returning_client_is_remembered() -> None:
     """One client submits single expensive items, the other many cheap ones."""
     queue, used = WorkQueue(10**9, 1000), {"expensive": 0, "cheap": 0}
-    queue.enqueue(context("cheap"), DoublingTask(), [1] * 100, [500] * 100)
+    queue.enqueue(WorkItem(context("cheap"), DoublingTask(), [1] * 100, [500] * 100))
     expensive = None
     for _ in range(12):
         if expensive is None or expensive.is_done:
             task = UnbatchedTask(lambda: 1)
-            expensive = queue.enqueue(context("expensive"), task, [None], [3000])
+            expensive = WorkItem(context("expensive"), task, [None], [3000])
+            queue.enqueue(expensive)
         batch = queue.take_batch()
         assert batch is not None
         used[batch.entries[0][0].context.client] += batch.cost
@@ -285,13 +288,13 @@ def test_draining_limits_the_time_of_all_work(pool: ThreadPoolExecutor) -> None:
     assert finished.result(5) == [2]
     start = time.monotonic()
     with pytest.raises(Overloaded):  # a running request, such as the second model of a pivot
-        queue.submit(context(seconds=60), DoublingTask("other"), [2], [1])
+        queue.submit(WorkItem(context(seconds=60), DoublingTask("other"), [2], [1]))
     assert time.monotonic() - start < 5
     with pytest.raises(Overloaded):
         unfinished.result(5)
     queue.close()
     with pytest.raises(ShuttingDown):
-        queue.submit(context(), DoublingTask(), [1], [1])
+        queue.submit(WorkItem(context(), DoublingTask(), [1], [1]))
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(1), MemoryError()])
@@ -307,8 +310,8 @@ def test_worker_thread_survives_failing_items(pool: ThreadPoolExecutor) -> None:
     queue = WorkQueue(1000, 100)
     workers = WorkerThreads(queue)
     task = DoublingTask(is_poison=lambda item: item == 13, error=SystemExit(3))
-    failing = pool.submit(queue.submit, context("a"), task, [13], [5])
-    passing = pool.submit(queue.submit, context("b"), task, [1, 2], [5, 5])
+    failing = pool.submit(queue.submit, WorkItem(context("a"), task, [13], [5]))
+    passing = pool.submit(queue.submit, WorkItem(context("b"), task, [1, 2], [5, 5]))
     assert isinstance(failing.result(10)[0], SystemExit)
     assert passing.result(10) == [2, 4]
     assert workers.restart_dead_threads() == 0
@@ -325,10 +328,10 @@ def test_dead_worker_thread_delivers_results_and_is_restarted(pool: ThreadPoolEx
             raise error
 
     workers = WorkerThreads(queue, on_batch=raise_once)
-    assert pool.submit(queue.submit, context(), DoublingTask(), [1], [1]).result(5) == [2]
+    assert pool.submit(queue.submit, WorkItem(context(), DoublingTask(), [1], [1])).result(5) == [2]
     while workers.restart_dead_threads() == 0:
         time.sleep(0.01)
-    assert pool.submit(queue.submit, context(), DoublingTask(), [4], [1]).result(5) == [8]
+    assert pool.submit(queue.submit, WorkItem(context(), DoublingTask(), [4], [1])).result(5) == [8]
     workers.stop(5)
 
 
@@ -351,7 +354,7 @@ def test_time_of_hanging_batch_is_reported(pool: ThreadPoolExecutor) -> None:
 
     workers = WorkerThreads(queue)
     assert workers.longest_batch_seconds == 0
-    future = pool.submit(queue.submit, context(seconds=0.2), HangingTask(), [1], [1])
+    future = pool.submit(queue.submit, WorkItem(context(seconds=0.2), HangingTask(), [1], [1]))
     with pytest.raises(DeadlineExceeded):
         future.result(5)
     assert workers.longest_batch_seconds >= 0.1
@@ -368,9 +371,8 @@ def test_overload_ends_in_results_or_rejections_in_time(pool: ThreadPoolExecutor
     def send(number: int) -> tuple[str, float]:
         start = time.monotonic()
         try:
-            results = queue.submit(
-                context(str(number % 8), deadline), DoublingTask(seconds=0.02), [number], [10]
-            )
+            request = context(str(number % 8), deadline)
+            results = queue.submit(WorkItem(request, DoublingTask(seconds=0.02), [number], [10]))
             assert results == [2 * number]
             return "result", time.monotonic() - start
         except Overloaded:
