@@ -2,7 +2,7 @@
 
 The path of a request:
 
-    socket → middleware → routes → executor → service → work queue → worker → translator
+    socket → middleware → routes → service → work queue → worker → translator
              headers,     read and  thread per           bounded,     batches
              limits       respond   request              fair
 

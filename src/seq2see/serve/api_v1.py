@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2see.explain.head_ablation import AblationResults
 from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.config import LimitsConfig
+from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
 from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
-from seq2see.serve.executor import Executor
 from seq2see.serve.lab import describe_lab
 from seq2see.serve.partial_translation import PartialTextCallback
 from seq2see.serve.requests import (
@@ -24,7 +24,6 @@ from seq2see.serve.requests import (
     TranslateRequest,
 )
 from seq2see.serve.service import RoutedTranslation, Service
-from seq2see.serve.work_queue import RequestContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,14 @@ def _example(**parameters: Any) -> dict[str, Any]:
     summary="Translate texts; return scores, alignments and flags.",
     openapi_extra=_example(alignment=True),
 )
-async def translate(
-    request: Request, body: TranslateRequest, executor: Executor
+def translate(
+    request: Request, body: TranslateRequest, service: ServiceDep, context: ContextDep
 ) -> TranslationRecords:
     """Translate texts. Errors of the engine are reported per text."""
-    service = executor.service
     _check_translate_request(request, body, service)
     options = body.to_options(service.config)
     return TranslationRecords(
-        await executor.execute(
-            request,
-            lambda context: service.translate(
-                context, body.texts, body.source, body.target, options, model=body.model
-            ),
-        )
+        service.translate(context, body.texts, body.source, body.target, options, model=body.model)
     )
 
 
@@ -75,18 +68,19 @@ async def translate(
     },
     openapi_extra=_example(),
 )
-async def stream(request: Request, body: TranslateRequest, executor: Executor) -> EventResponse:
+async def stream(
+    request: Request, body: TranslateRequest, service: ServiceDep, context: ContextDep
+) -> EventResponse:
     """Translate a text and send what there is of it at every step."""
-    service = executor.service
     _check_translate_request(request, body, service)
     if len(body.texts) != 1 or body.format != "text":
         raise BadRequest("Invalid request: to be streamed, `text` must be one plain text")
     options = body.to_options(service.config)
 
-    def run(context: RequestContext, on_partial_text: PartialTextCallback) -> TranslationRecords:
+    def run(on_partial_text: PartialTextCallback) -> TranslationRecords:
         return TranslationRecords([service.stream(context, body, options, on_partial_text)])
 
-    return await create_event_response(request, executor, run)
+    return await create_event_response(request, run)
 
 
 @router.post(
@@ -95,13 +89,12 @@ async def stream(request: Request, body: TranslateRequest, executor: Executor) -
     response_model=dict[str, Any],
     openapi_extra=_example(beam_size=2),
 )
-async def explain(request: Request, body: ExplainRequest, executor: Executor) -> Response:
+def explain(body: ExplainRequest, service: ServiceDep, context: ContextDep) -> Response:
     """Return a trace, which is JSON already."""
-    service, limits = executor.service, executor.service.config.limits
+    limits = service.config.limits
     _check_explained_length(body.text + (body.translation or ""), limits)
     _check_beam_size(body, limits)
-    trace = await executor.execute(request, lambda context: service.explain(context, body))
-    return Response(trace, media_type="application/json")
+    return Response(service.explain(context, body), media_type="application/json")
 
 
 @router.post(
@@ -109,20 +102,23 @@ async def explain(request: Request, body: ExplainRequest, executor: Executor) ->
     summary="Measure the effect of each attention head on a contrastive pair.",
     openapi_extra=_example(translation="a", contrastive_translation="b"),
 )
-async def ablate_heads(
-    request: Request, body: HeadEffectsRequest, executor: Executor
+def ablate_heads(
+    body: HeadEffectsRequest, service: ServiceDep, context: ContextDep
 ) -> AblationResults:
     """Ablate each head in turn."""
-    service = executor.service
     longest = max(body.translation, body.contrastive_translation, key=len)
     _check_explained_length(body.text + longest, service.config.limits)
-    return await executor.execute(request, lambda context: service.ablate_heads(context, body))
+    return service.ablate_heads(context, body)
 
 
 @router.get("/lab", summary="List the lab's experiments with their claims and predictions.")
-def list_experiments(executor: Executor) -> dict[str, Any]:
+def list_experiments(service: ServiceDep) -> dict[str, Any]:
     """Return the experiments with their topics, and whether they can be run."""
-    return {**describe_lab(), "can_run": executor.service.can_run_experiments}
+    return {**describe_lab(), "can_run": service.can_run_experiments}
+
+
+async def _read_body(request: Request) -> None:
+    await request.body()  # it is empty, but a disconnect can be noticed only after it
 
 
 @router.post(
@@ -130,18 +126,13 @@ def list_experiments(executor: Executor) -> dict[str, Any]:
     summary="Run an experiment, which takes from a second to minutes.",
     description="Returns numbers, figures and the verdict. One experiment runs at a time. "
     "Available only on the local machine or with an API key.",
+    dependencies=[Depends(_read_body)],
 )
-async def run_experiment(number: int, request: Request, executor: Executor) -> dict[str, Any]:
+def run_experiment(number: int, service: ServiceDep, context: FileContextDep) -> dict[str, Any]:
     """Run an experiment in a subprocess."""
-    service = executor.service
-    await request.body()  # it is empty, but a disconnect can be noticed only after it
     if not service.can_run_experiments:
         raise Forbidden("experiments can be run only on the local machine or with an API key")
-    return await executor.execute(
-        request,
-        lambda context: service.lab.run(context, number),
-        service.config.limits.file_seconds,
-    )
+    return service.lab.run(context, number)
 
 
 def _check_explained_length(text: str, limits: LimitsConfig) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -21,7 +22,6 @@ from seq2see.serve import api_v1, inspection, libretranslate
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.docs_page import build_openapi, render_docs_page
 from seq2see.serve.errors import BadRequest, ErrorBody, HttpError
-from seq2see.serve.executor import RequestExecutor
 from seq2see.serve.middleware import (
     AccessLogMiddleware,
     BodyLimitMiddleware,
@@ -41,13 +41,14 @@ _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 def create_app(service: Service) -> FastAPI:
     """Return the complete ASGI application; it starts and closes the service."""
     config = service.config
-    executor = RequestExecutor(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Requests above the limit are rejected, and must not wait for a thread before.
+        limiter = to_thread.current_default_thread_limiter()
+        limiter.total_tokens += config.limits.concurrent_requests
         service.start()
         yield
-        executor.close()
         service.close()
 
     app = FastAPI(
@@ -67,7 +68,7 @@ def create_app(service: Service) -> FastAPI:
             Middleware(BodyLimitMiddleware, config.limits),
         ],
     )
-    app.state.executor = executor
+    app.state.service = service
     for router in (libretranslate.router, api_v1.router, inspection.router):
         app.include_router(router)
     _add_service_routes(app, service)

@@ -198,9 +198,7 @@ class AuthenticatedRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def authenticate_and_handle(request: Request) -> Response:
-            authenticate(
-                request, request.app.state.executor.service, find_key_outside_body(request)
-            )
+            authenticate(request, request.app.state.service, find_key_outside_body(request))
             return await handle(request)
 
         return authenticate_and_handle

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -21,12 +22,10 @@ from seq2see.serve.errors import (
     InternalError,
     ServiceError,
 )
-from seq2see.serve.executor import RequestExecutor
 from seq2see.serve.partial_translation import PartialTextCallback
-from seq2see.serve.work_queue import RequestContext
 
-StreamingFunction = Callable[[RequestContext, PartialTextCallback], Any]
-"""Calls its second argument with each partial text and returns the data of the last event."""
+StreamingFunction = Callable[[PartialTextCallback], Any]
+"""Calls its argument with each partial text and returns the data of the last event."""
 
 
 class StreamEvent(BaseModel):
@@ -49,9 +48,7 @@ def put_latest(queue: asyncio.Queue[str | None], text: str) -> None:
     queue.put_nowait(text)
 
 
-async def create_event_response(
-    request: Request, executor: RequestExecutor, function: StreamingFunction
-) -> EventResponse:
+async def create_event_response(request: Request, function: StreamingFunction) -> EventResponse:
     """Run a function in a thread and return a response that streams its texts as events.
 
     Raises:
@@ -63,7 +60,7 @@ async def create_event_response(
     def report(text: str) -> None:  # called in the thread of the function
         loop.call_soon_threadsafe(put_latest, texts, text)
 
-    task = asyncio.create_task(executor.execute(request, lambda context: function(context, report)))
+    task = asyncio.create_task(run_in_threadpool(function, report))
     task.add_done_callback(lambda _: texts.put_nowait(None))
     try:
         first = await texts.get()

@@ -22,8 +22,8 @@ from seq2see.model import (
     count_parameters,
 )
 from seq2see.serve.authentication import AuthenticatedRoute
+from seq2see.serve.dependencies import ServiceDep
 from seq2see.serve.errors import NotFound
-from seq2see.serve.executor import Executor
 from seq2see.serve.model_registry import ServedModel
 from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
 from seq2see.serve.service import Service
@@ -128,11 +128,11 @@ def _find_model(name: str, service: Service) -> ServedModel:
 
 
 @router.get("/api/v1/models", summary="List the models, and the limits of the search.")
-async def list_models(executor: Executor) -> dict[str, Any]:
+async def list_models(service: ServiceDep) -> dict[str, Any]:
     """Return the models in the order of the command line."""
-    config = executor.service.config
+    config = service.config
     return {
-        "models": [describe_model(model) for model in executor.service.models],
+        "models": [describe_model(model) for model in service.models],
         "search": {
             "beam_size": config.beam_size,
             "max_beam_size": config.limits.beam_size,
@@ -142,9 +142,9 @@ async def list_models(executor: Executor) -> dict[str, Any]:
 
 
 @router.get("/api/v1/models/{name}", summary="Return the config and the modules of a model.")
-def read_model(name: str, executor: Executor) -> dict[str, Any]:
+def read_model(name: str, service: ServiceDep) -> dict[str, Any]:
     """Return the record of a model with its config, its provenance and its modules."""
-    model = _find_model(name, executor.service)
+    model = _find_model(name, service)
     bundle, transformer = model.translator.bundle, _transformer(model)
     return {
         **describe_model(model),
@@ -161,9 +161,9 @@ def read_model(name: str, executor: Executor) -> dict[str, Any]:
 
 @router.get("/api/v1/models/{name}/positions", summary="Return the position vectors of a model.")
 @torch.inference_mode()
-def read_position_vectors(name: str, executor: Executor) -> dict[str, Any]:
+def read_position_vectors(name: str, service: ServiceDep) -> dict[str, Any]:
     """Return the vectors that the encoder adds to its first 64 positions; zeros if it adds none."""
-    model = _find_model(name, executor.service)
+    model = _find_model(name, service)
     embeddings = _transformer(model).encoder.embeddings
     positions = embeddings.positions
     num_positions = min(positions.max_positions or _MAX_POSITIONS, _MAX_POSITIONS)
@@ -178,17 +178,17 @@ def read_position_vectors(name: str, executor: Executor) -> dict[str, Any]:
 
 
 @router.get("/api/v1/runs", summary="List the training runs in the directory of --runs.")
-def list_runs(executor: Executor) -> dict[str, Any]:
+def list_runs(service: ServiceDep) -> dict[str, Any]:
     """Return the runs, most recent first."""
-    return {"runs": list_training_runs(executor.service.runs_directory)}
+    return {"runs": list_training_runs(service.runs_directory)}
 
 
 @router.get("/api/v1/runs/{name}", summary="Return the log records of a run after a byte offset.")
 def read_run(
-    name: str, executor: Executor, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
+    name: str, service: ServiceDep, offset: Annotated[int, Query(ge=0, le=2**62)] = 0
 ) -> dict[str, Any]:
     """Return the log records of a run."""
-    return read_training_log(executor.service.runs_directory, name, offset)
+    return read_training_log(service.runs_directory, name, offset)
 
 
 @router.get(
@@ -196,6 +196,6 @@ def read_run(
     summary="Return the metrics in the Prometheus text format.",
     response_class=PlainTextResponse,
 )
-async def metrics(executor: Executor) -> Response:
+async def metrics(service: ServiceDep) -> Response:
     """Return the metrics of the service."""
-    return Response(executor.service.metrics.render(), media_type=METRICS_CONTENT_TYPE)
+    return Response(service.metrics.render(), media_type=METRICS_CONTENT_TYPE)

@@ -19,8 +19,8 @@ from starlette.responses import FileResponse
 
 from seq2see.registries import DOCUMENT_EXTENSIONS
 from seq2see.serve.authentication import authenticate, find_key_outside_body
+from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
-from seq2see.serve.executor import Executor
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.service import RoutedTranslation
 from seq2see.serve.uploaded_file_translation import sanitize_filename
@@ -126,12 +126,11 @@ class Status(_Model):
 FormModel = TypeVar("FormModel", bound=_Model)
 
 
-async def _read_parameters(request: Request, executor: Executor) -> AsyncIterator[dict[str, Any]]:
+async def _read_parameters(request: Request, service: ServiceDep) -> AsyncIterator[dict[str, Any]]:
     """Read the parameters and check the API key, which may be one of them.
 
     A key outside the body is checked before the body is read.
     """
-    service = executor.service
     key = find_key_outside_body(request)
     if key or not service.api_keys.is_required:
         authenticate(request, service, key)
@@ -226,11 +225,11 @@ router = APIRouter(tags=["LibreTranslate"])
     response_model_exclude_none=True,
     openapi_extra=_request_body(TranslateForm, _TEXT_MEDIA_TYPES, {"q": "Hello world!"}),
 )
-async def translate(
-    request: Request, parameters: Parameters, executor: Executor
+def translate(
+    request: Request, parameters: Parameters, service: ServiceDep, context: ContextDep
 ) -> TranslateResponse:
     """Translate texts as LibreTranslate does."""
-    service, limits = executor.service, executor.service.config.limits
+    limits = service.config.limits
     form = _parse_form(TranslateForm, parameters)
     texts = form.q if isinstance(form.q, list) else [form.q]
     service.check_texts(texts)
@@ -245,10 +244,7 @@ async def translate(
         TranslationOptions().with_settings(search), form.format == "html"
     )
     request.state.log_fields.update(texts=len(texts), characters=sum(map(len, texts)))
-    results = await executor.execute(
-        request,
-        lambda context: service.translate(context, texts, form.source, form.target, options),
-    )
+    results = service.translate(context, texts, form.source, form.target, options)
     return _build_response(results, isinstance(form.q, list), form.alternatives)
 
 
@@ -257,14 +253,11 @@ async def translate(
     summary="Detect the language of a text.",
     openapi_extra=_request_body(DetectForm, _TEXT_MEDIA_TYPES, {"q": "Hello world!"}),
 )
-async def detect(
-    request: Request, parameters: Parameters, executor: Executor
-) -> list[LanguageConfidence]:
+def detect(parameters: Parameters, service: ServiceDep, _: ContextDep) -> list[LanguageConfidence]:
     """Return the possible languages of a text, most likely first."""
     text = _parse_form(DetectForm, parameters).q
-    executor.service.check_texts([text])
-    languages = await executor.execute(request, lambda _: executor.service.detect_languages(text))
-    return [_format_language(each) for each in languages]
+    service.check_texts([text])
+    return [_format_language(each) for each in service.detect_languages(text)]
 
 
 @router.post(
@@ -275,23 +268,20 @@ async def detect(
         TranslateFileForm, ["multipart/form-data"], {"file": "Hello world!"}
     ),
 )
-async def translate_file(
-    request: Request, parameters: Parameters, executor: Executor
+def translate_file(
+    request: Request, parameters: Parameters, service: ServiceDep, context: FileContextDep
 ) -> TranslateFileResponse:
     """Translate an uploaded file and store the result."""
-    service, config = executor.service, executor.service.config
+    config = service.config
     if not config.files:
         raise Forbidden("Files translation are disabled on this server.")
     form = _parse_form(TranslateFileForm, parameters)
-    content, name = await form.file.read(), form.file.filename
+    content, name = form.file.file.read(), form.file.filename
     if not name or not content:
         raise BadRequest("Invalid request: empty file")
     request.state.log_fields.update(bytes=len(content))
-    name = sanitize_filename(name)
-    download_name, num_errors = await executor.execute(
-        request,
-        lambda context: service.translate_file(context, content, name, form.source, form.target),
-        config.limits.file_seconds,
+    download_name, num_errors = service.translate_file(
+        context, content, sanitize_filename(name), form.source, form.target
     )
     base = (config.public_url or str(request.base_url)).rstrip("/")
     url = f"{base}/download_file/{download_name}"
@@ -303,17 +293,17 @@ async def translate_file(
     summary="Download a translated file, for a limited time.",
     response_class=FileResponse,
 )
-def download_file(name: str, executor: Executor) -> FileResponse:
+def download_file(name: str, service: ServiceDep) -> FileResponse:
     """Return a stored file. Not a coroutine, because it looks up files on disk."""
-    stored = executor.service.downloads.find(name)
+    stored = service.downloads.find(name)
     media_type = "application/octet-stream"
     return FileResponse(stored.path, media_type=media_type, filename=stored.filename)
 
 
 @router.get("/languages", summary="List the languages and the possible targets of each.")
-async def languages(executor: Executor) -> list[Language]:
+async def languages(service: ServiceDep) -> list[Language]:
     """Return the languages of the loaded models."""
-    models = executor.service.models
+    models = service.models
     return [
         Language(code=code, name=language_name(code), targets=models.find_targets(code))
         for code in models.languages
@@ -321,9 +311,8 @@ async def languages(executor: Executor) -> list[Language]:
 
 
 @router.get("/frontend/settings", summary="Return the settings that a page needs.")
-async def settings(executor: Executor) -> dict[str, Any]:
+async def settings(service: ServiceDep) -> dict[str, Any]:
     """Return the limits of the service and its default languages."""
-    service = executor.service
     pair = {"source": service.models.first.source, "target": service.models.first.target}
     return {
         "apiKeys": service.api_keys.is_required,

@@ -132,6 +132,7 @@ class Service:
         self.lab = LabExperimentRunner()
         self.can_run_experiments = config.is_local_only or self.api_keys.is_required
         self.downloads = DownloadStore(config.download_seconds, 20 * config.limits.file_bytes)
+        self.active_requests: set[RequestContext] = set()
         self.is_draining = False
         self.has_running_batch = False
         """Whether a batch was still running when the service was closed."""
@@ -156,7 +157,8 @@ class Service:
     def drain(self) -> None:
         """Reject new requests and limit the time of running ones to `shutdown_seconds`."""
         self.is_draining = True
-        self.queue.drain(max(0.5, self.config.shutdown_seconds - 1))
+        for context in list(self.active_requests):
+            context.limit_time(max(0.5, self.config.shutdown_seconds - 1))
         self.log.write("shutting_down")
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ their results. Worker threads that end are restarted.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -89,6 +88,11 @@ class RequestContext:
             raise ClientDisconnected("client disconnected")
         if self.seconds_left <= 0:
             raise DeadlineExceeded("deadline exceeded")
+
+    def limit_time(self, seconds: float) -> None:
+        """Let the request end in `seconds` from now at the latest."""
+        self.deadline = min(self.deadline, time.monotonic() + seconds)
+        self.changed.set()
 
     def cancel(self) -> None:
         """Cancel the request and wake its thread."""
@@ -200,11 +204,9 @@ class WorkQueue:
         """Tokens by client, counted from a common start."""
         self._min_usage = 0
         """Usage of the client served last, at which other clients start."""
-        self._unfinished: set[WorkItem] = set()
         self.waiting_tokens = self.running_tokens = 0
         """Tokens that wait for a batch, and tokens of the batches that are being processed."""
         self._is_closed = False
-        self._last_deadline = math.inf
 
     def submit(self, work_item: WorkItem) -> list[Any]:
         """Process work and return the results of its items; blocks until the deadline at most.
@@ -239,14 +241,12 @@ class WorkQueue:
         with self._changed:
             if self._is_closed:
                 raise ShuttingDown("the service is shutting down")
-            context.deadline = min(context.deadline, self._last_deadline)
             self._check_load(context, cost)
             if work_item.items:
                 client = context.client
                 if client not in self._waiting:
                     self._usage[client] = max(self._usage.get(client, 0), self._min_usage)
                 self._waiting.setdefault(client, []).append(work_item)
-                self._unfinished.add(work_item)
                 self.waiting_tokens += cost
                 self._changed.notify()
 
@@ -275,21 +275,7 @@ class WorkQueue:
             for (work_item, index), result in zip(batch.entries, results, strict=True):
                 work_item.results[index] = result
                 if work_item.is_done:
-                    self._unfinished.discard(work_item)
                     work_item.context.changed.set()
-
-    def drain(self, seconds: float) -> None:
-        """Limit the deadline of all work to `seconds` from now.
-
-        This includes running work, and work that running requests submit later, such as the second
-        model of a pivot translation.
-        """
-        with self._changed:
-            self._last_deadline = time.monotonic() + seconds
-            for work_item in self._unfinished:
-                context = work_item.context
-                context.deadline = min(context.deadline, self._last_deadline)
-                context.changed.set()
 
     def close(self) -> None:
         """Reject new work and let the worker threads end."""
@@ -312,7 +298,6 @@ class WorkQueue:
     def _remove(self, work_item: WorkItem) -> None:
         """Forget a work item, and remove its items that are in no batch yet."""
         with self._changed:
-            self._unfinished.discard(work_item)
             if work_item in self._waiting.get(work_item.context.client, ()):
                 self.waiting_tokens -= sum(work_item.costs[work_item.num_taken :])
                 self._remove_waiting(work_item)

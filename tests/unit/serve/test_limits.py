@@ -186,3 +186,17 @@ def test_draining_service_is_alive_but_rejects_requests(serving: Serving) -> Non
     assert client.get("/ready").status_code == 503
     response = client.post("/translate", json=HELLO)
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+
+
+def test_draining_limits_the_time_of_running_requests(serving: Serving) -> None:
+    client = serving(fresh=True, settings={"shutdown_seconds": 1.0})
+    service = client.service  # type: ignore[attr-defined]
+    next(iter(service.models)).translator.seconds = 3.0
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(client.post, "/translate", json=HELLO)
+        while not service.queue.running_tokens:
+            time.sleep(0.01)
+        start = time.monotonic()
+        service.drain()
+        assert running.result().status_code == 504
+        assert time.monotonic() - start < 2

@@ -250,7 +250,7 @@ def test_draining_limits_the_time_of_running_work(pool: ThreadPoolExecutor) -> N
     queue, request = WorkQueue(1000, 10), context(seconds=60)
     running = submit(pool, queue, request, DoublingTask(), [1], [10])
     batch = queue.take_batch()
-    queue.drain(0.2)
+    request.limit_time(0.2)
     assert request.seconds_left <= 0.2  # long work of the batch itself checks its deadline
     with pytest.raises(DeadlineExceeded):
         running.result(5)
@@ -279,16 +279,17 @@ def test_cancelling_removes_the_rest_of_started_work(pool: ThreadPoolExecutor) -
     finish(queue, batch)
 
 
-def test_draining_limits_the_time_of_all_work(pool: ThreadPoolExecutor) -> None:
-    queue = WorkQueue(1000, 10)
-    finished = submit(pool, queue, context(), DoublingTask(), [1], [10])
-    unfinished = submit(pool, queue, context(seconds=60), DoublingTask("other"), [1], [10])
-    queue.drain(0.5)
+def test_limited_time_applies_to_waiting_and_later_work(pool: ThreadPoolExecutor) -> None:
+    queue, first, second = WorkQueue(1000, 10), context(seconds=60), context(seconds=60)
+    finished = submit(pool, queue, first, DoublingTask(), [1], [10])
+    unfinished = submit(pool, queue, second, DoublingTask("other"), [1], [10])
+    for request in (first, second):
+        request.limit_time(0.5)
     finish(queue, queue.take_batch())
     assert finished.result(5) == [2]
     start = time.monotonic()
-    with pytest.raises(Overloaded):  # a running request, such as the second model of a pivot
-        queue.submit(WorkItem(context(seconds=60), DoublingTask("other"), [2], [1]))
+    with pytest.raises(Overloaded):  # such as the second model of a pivot
+        queue.submit(WorkItem(first, DoublingTask("other"), [2], [1]))
     assert time.monotonic() - start < 5
     with pytest.raises(Overloaded):
         unfinished.result(5)
