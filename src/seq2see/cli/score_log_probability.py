@@ -67,12 +67,11 @@ def score(
 
     check_files_exist(files or [])
     config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
-    format_score = format_pair_score_json if as_json else format_pair_score_text
     log_prob, num_tokens, num_failed = 0.0, 0, 0
     translator = load_translator(model, engine, device, threads)
     pairs = iter(Corpus(config, translator.languages))
     for number, result in enumerate(_score_pairs(translator, pairs), 1):
-        typer.echo(format_score(result))
+        typer.echo(_format_score(result, as_json))
         if isinstance(result, str):
             typer.echo(f"seq2see: line {number:,} has no score: {result}", err=True)
             num_failed += 1
@@ -101,15 +100,14 @@ def _score_pairs(
                     yield str(error)
 
 
-def format_pair_score_text(result: PairScore | str) -> str:
-    """Return log-probability, mean per token and number of tokens; empty for an error message."""
+def _format_score(result: PairScore | str, as_json: bool) -> str:
+    """Return the columns or the JSON object of a score.
+
+    An error message is an empty line, or a JSON object with the key `error`.
+    """
+    if as_json:
+        record = {"error": result} if isinstance(result, str) else asdict(result)
+        return json.dumps(record, ensure_ascii=False)
     if isinstance(result, str):
         return ""
     return f"{result.log_prob:.4f}\t{result.score:.4f}\t{len(result.tokens)}"
-
-
-def format_pair_score_json(result: PairScore | str) -> str:
-    """Return the score as a JSON object, with the key `error` for an error message."""
-    if isinstance(result, str):
-        return json.dumps({"error": result}, ensure_ascii=False)
-    return json.dumps(asdict(result), ensure_ascii=False)
