@@ -24,6 +24,7 @@ from seq2see.serve.requests import (
     TranslateRequest,
 )
 from seq2see.serve.service import RoutedTranslation, Service
+from seq2see.serve.work_queue import RequestContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +69,17 @@ def translate(
     },
     openapi_extra=_example(),
 )
-async def stream(
-    request: Request, body: TranslateRequest, service: ServiceDep, context: ContextDep
-) -> EventResponse:
+async def stream(request: Request, body: TranslateRequest, service: ServiceDep) -> EventResponse:
     """Translate a text and send what there is of it at every step."""
     _check_translate_request(request, body, service)
     if len(body.texts) != 1 or body.format != "text":
         raise BadRequest("Invalid request: to be streamed, `text` must be one plain text")
     options = body.to_options(service.config)
 
-    def run(on_partial_text: PartialTextCallback) -> TranslationRecords:
+    def run(context: RequestContext, on_partial_text: PartialTextCallback) -> TranslationRecords:
         return TranslationRecords([service.stream(context, body, options, on_partial_text)])
 
-    return await create_event_response(request, run)
+    return await create_event_response(request, service, run)
 
 
 @router.post(

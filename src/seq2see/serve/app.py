@@ -44,7 +44,7 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Requests above the limit are rejected, and must not wait for a thread before.
+        # Each active request has a thread; the previous number remains for files and uploads.
         limiter = to_thread.current_default_thread_limiter()
         limiter.total_tokens += config.limits.concurrent_requests
         service.start()

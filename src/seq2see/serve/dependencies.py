@@ -9,7 +9,8 @@ wakes its thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 from fastapi import Depends
@@ -31,26 +32,34 @@ async def _get_service(request: Request) -> Service:
 ServiceDep = Annotated[Service, Depends(_get_service)]
 
 
-def _with_time_limit(name: str) -> Callable[[Request, ServiceDep], AsyncIterator[RequestContext]]:
-    """Return the dependency that opens a context with the time limit of this name."""
+@asynccontextmanager
+async def open_context(
+    request: Request, service: Service, time_limit: float | None = None
+) -> AsyncIterator[RequestContext]:
+    """Yield the context of an authenticated request whose body was read, and count the request.
 
-    async def open_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
-        limits, active = service.config.limits, service.active_requests
-        if len(active) >= limits.concurrent_requests:
-            wait = service.queue.estimate_wait()
-            raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
-        seconds = _DEADLINE_FRACTION * getattr(limits, name)
-        context = RequestContext.with_timeout(seconds, request.state.client)
-        active.add(context)
-        watcher = asyncio.create_task(_cancel_on_disconnect(request, context))
-        try:
-            yield context
-        finally:
-            context.cancel()  # the event loop may have canceled the route, but not its thread
-            active.discard(context)
-            watcher.cancel()
+    Args:
+        request: The request. Its context is canceled if the client disconnects.
+        service: The service.
+        time_limit: Time limit in seconds; by default `limits.request_seconds`.
 
-    return open_context
+    Raises:
+        Overloaded: Too many requests are active.
+    """
+    limits, active = service.config.limits, service.active_requests
+    if len(active) >= limits.concurrent_requests:
+        wait = service.queue.estimate_wait()
+        raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
+    seconds = _DEADLINE_FRACTION * (time_limit or limits.request_seconds)
+    context = RequestContext.with_timeout(seconds, request.state.client)
+    active.add(context)
+    watcher = asyncio.create_task(_cancel_on_disconnect(request, context))
+    try:
+        yield context
+    finally:
+        context.cancel()  # the event loop may have canceled the route, but not its thread
+        active.discard(context)
+        watcher.cancel()
 
 
 async def _cancel_on_disconnect(request: Request, context: RequestContext) -> None:
@@ -59,7 +68,18 @@ async def _cancel_on_disconnect(request: Request, context: RequestContext) -> No
     context.cancel()
 
 
-ContextDep = Annotated[RequestContext, Depends(_with_time_limit("request_seconds"))]
-"""Context of an authenticated request whose body was read: it comes after the body's argument."""
-FileContextDep = Annotated[RequestContext, Depends(_with_time_limit("file_seconds"))]
+async def _get_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
+    async with open_context(request, service) as context:
+        yield context
+
+
+async def _get_file_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
+    async with open_context(request, service, service.config.limits.file_seconds) as context:
+        yield context
+
+
+# With this scope, a client that is slow to read its response is no longer an active request.
+ContextDep = Annotated[RequestContext, Depends(_get_context, scope="function")]
+"""Context of a request; it comes after the argument that reads the body."""
+FileContextDep = Annotated[RequestContext, Depends(_get_file_context, scope="function")]
 """The same with the time limit of file translations and lab experiments."""

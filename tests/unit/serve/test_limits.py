@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from seq2see.serve.authentication import add_api_key
@@ -160,6 +161,21 @@ def test_exceeded_deadline_is_504_in_time(serving: Serving) -> None:
     response = client.post("/translate", json=HELLO)
     assert response.status_code == 504
     assert time.monotonic() - start < 0.8
+
+
+def test_request_is_no_longer_active_when_its_response_is_sent(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise clients that read slowly would keep others out."""
+    client, send, num_active = serving(), Response.__call__, []
+
+    async def send_and_record(response: Response, *arguments: Any) -> None:
+        num_active.append(len(client.service.active_requests))  # type: ignore[attr-defined]
+        await send(response, *arguments)
+
+    monkeypatch.setattr(Response, "__call__", send_and_record)
+    assert client.post("/translate", json=HELLO).status_code == 200
+    assert num_active == [0]
 
 
 @pytest.mark.parametrize(
