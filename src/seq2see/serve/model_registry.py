@@ -22,7 +22,8 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.registries import EngineName, Precision
 from seq2see.serve.authentication import FileStamp, read_file_stamp
-from seq2see.text.languages import match_language
+from seq2see.serve.errors import BadRequest, UnsupportedLanguagePair
+from seq2see.text.languages import language_name, match_language
 from seq2see.text.tokenizer import TOKENIZER_FILES
 from seq2see.translator import Translator, load
 
@@ -166,31 +167,63 @@ class ModelRegistry:
 
     def find_targets(self, source: str) -> list[str]:
         """Return the languages that a language can be translated to, itself included."""
-        return [code for code in self.languages if self.find_route(source, code)]
+        return [code for code in self.languages if self._find_models(source, code) is not None]
 
-    def find_route(self, source: str, target: str) -> LanguageRoute | None:
-        """Return the route between two languages, direct or through one pivot language.
+    def find_route(self, source: str, target: str, model_name: str | None = None) -> LanguageRoute:
+        """Return the models that translate between two languages, with one pivot at most.
 
         Args:
-            source: Language code as a client writes it.
-            target: Language code as a client writes it.
+            source: Source language as a client writes it.
+            target: Target language as a client writes it.
+            model_name: Name of the only model of the route. `source` and `target` must match it,
+                unless they are empty or "auto".
+
+        Raises:
+            BadRequest: There is no such model.
+            UnsupportedLanguagePair: A language is unknown, there is no route, or the named model
+                translates another language pair.
         """
-        source_code, target_code = (
-            match_language(each, self.languages) for each in (source, target)
-        )
-        if source_code is None or target_code is None:
-            return None
+        if model_name:
+            return self._find_model_route(model_name, source, target)
+        codes: list[str] = []
+        for code in (source, target):
+            matched = match_language(code, self.languages)
+            if matched is None:
+                raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
+            codes.append(matched)
+        models = self._find_models(*codes)
+        if models is None:
+            raise UnsupportedLanguagePair(
+                f"{language_name(target)} ({target}) is not available as a target language "
+                f"from {language_name(source)} ({source})"
+            )
+        return LanguageRoute(codes[0], codes[1], models)
+
+    def _find_models(self, source: str, target: str) -> tuple[ServedModel, ...] | None:
+        """Return the models between two languages; none are needed within one language."""
         pairs = {(model.source, model.target): model for model in reversed(self._models)}
-        models: tuple[ServedModel, ...] = ()
-        if direct := pairs.get((source_code, target_code)):
-            models = (direct,)
-        elif source_code != target_code:
-            pivots = [m for s, m in pairs if s == source_code and (m, target_code) in pairs]
-            if not pivots:
-                return None
-            pivot = min(pivots, key=lambda code: (code != _PREFERRED_PIVOT, code))
-            models = pairs[source_code, pivot], pairs[pivot, target_code]
-        return LanguageRoute(source_code, target_code, models)
+        if direct := pairs.get((source, target)):
+            return (direct,)
+        if source == target:
+            return ()
+        pivots = [m for s, m in pairs if s == source and (m, target) in pairs]
+        if not pivots:
+            return None
+        pivot = min(pivots, key=lambda code: (code != _PREFERRED_PIVOT, code))
+        return pairs[source, pivot], pairs[pivot, target]
+
+    def _find_model_route(self, name: str, source: str, target: str) -> LanguageRoute:
+        model = self.find(name)
+        if model is None:
+            raise BadRequest(f"model {name[:40]} not found")
+        source = "" if is_auto(source) else source.strip()
+        pairs = (source, model.source), (target.strip(), model.target)
+        if any(code and match_language(code, [own]) is None for code, own in pairs):
+            raise UnsupportedLanguagePair(
+                f"{model.name} translates from {model.source} to {model.target}: "
+                "`source` and `target` must be these, or be left out"
+            )
+        return LanguageRoute(model.source, model.target, (model,))
 
     def reload_changed(self) -> list[tuple[ServedModel, str]]:
         """Reload all models whose files have changed.
@@ -202,6 +235,11 @@ class ModelRegistry:
             reloaded = [model.reload_if_changed(self._load) for model in self._models]
             self._models = tuple(model for model, _ in reloaded)
         return [(model, outcome) for model, outcome in reloaded if outcome]
+
+
+def is_auto(source: str) -> bool:
+    """Return whether a client wants the source language to be detected."""
+    return source.strip().lower() == "auto"
 
 
 def load_served_model(

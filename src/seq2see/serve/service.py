@@ -28,11 +28,10 @@ from seq2see.serve.errors import (
     ServiceError,
     TextTooLong,
     TooManyTokens,
-    UnsupportedLanguagePair,
 )
 from seq2see.serve.lab import LabExperimentRunner
 from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
-from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel
+from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel, is_auto
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 from seq2see.serve.partial_translation import PartialTextCallback, translate_and_report_partial_text
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
@@ -57,7 +56,7 @@ from seq2see.serve.work_queue import (
     WorkQueue,
 )
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
-from seq2see.text.languages import language_name, match_language
+from seq2see.text.languages import match_language
 from seq2see.translator import Translation, TranslationOptions
 
 T = TypeVar("T")
@@ -198,45 +197,6 @@ class Service:
             self._identifier = (languages, LanguageIdentifier(languages))
         return self._identifier[1].rank_languages(text)
 
-    def find_route(self, source: str, target: str, model_name: str | None = None) -> LanguageRoute:
-        """Return the models that translate from one language to another.
-
-        Args:
-            source: Source language.
-            target: Target language.
-            model_name: Name of the only model of the route. `source` and `target` must match it,
-                unless they are empty or "auto".
-
-        Raises:
-            BadRequest: There is no such model.
-            UnsupportedLanguagePair: A language is unknown, there is no route, or the named model
-                translates another language pair.
-        """
-        if model_name:
-            return self._find_model_route(model_name, source, target)
-        for code in (source, target):
-            if match_language(code, self.models.languages) is None:
-                raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
-        if route := self.models.find_route(source, target):
-            return route
-        raise UnsupportedLanguagePair(
-            f"{language_name(target)} ({target}) is not available as a target language "
-            f"from {language_name(source)} ({source})"
-        )
-
-    def _find_model_route(self, name: str, source: str, target: str) -> LanguageRoute:
-        model = self.models.find(name)
-        if model is None:
-            raise BadRequest(f"model {name[:40]} not found")
-        source = "" if _is_auto(source) else source.strip()
-        pairs = (source, model.source), (target.strip(), model.target)
-        if any(code and match_language(code, [own]) is None for code, own in pairs):
-            raise UnsupportedLanguagePair(
-                f"{model.name} translates from {model.source} to {model.target}: "
-                "`source` and `target` must be these, or be left out"
-            )
-        return LanguageRoute(model.source, model.target, (model,))
-
     def translate(
         self,
         context: RequestContext,
@@ -249,7 +209,7 @@ class Service:
     ) -> list[RoutedTranslation]:
         """Translate texts; with "auto" as source the language of each text is detected."""
         detected: list[DetectedLanguage | None] = [None] * len(texts)
-        if _is_auto(source) and not model:
+        if is_auto(source) and not model:
             detected = [
                 self.detect_languages(
                     join_unit_texts(parse_html(text).units) if options.is_html else text
@@ -261,7 +221,7 @@ class Service:
             indices.setdefault(each.language if each else source, []).append(index)
         results: dict[int, RoutedTranslation] = {}
         for language, some in indices.items():
-            route = self.find_route(language, target, model)
+            route = self.models.find_route(language, target, model)
             selected = [texts[index] for index in some]
             if route.models:
                 translator = self.create_translator(route, context)
@@ -340,9 +300,9 @@ class Service:
     def _find_single_model(self, selection: ModelSelectionParameters, text: str) -> LanguageRoute:
         """Return the route of a text, which consists of a single model."""
         source = selection.source
-        if _is_auto(source) and not selection.model:
+        if is_auto(source) and not selection.model:
             source = self.detect_languages(text)[0].language
-        route = self.find_route(source, selection.target, selection.model)
+        route = self.models.find_route(source, selection.target, selection.model)
         if len(route.models) != 1:
             reason = f"goes through {', '.join(route.via)}" if route.via else "has no model"
             raise DirectModelRequired(
@@ -388,9 +348,9 @@ class Service:
             raise Overloaded("Slowdown: too many files at the moment", _FILE_RETRY_SECONDS)
         try:
             document = parse_file(content, filename, self.config.limits.uncompressed_bytes)
-            if _is_auto(source):
+            if is_auto(source):
                 source = self._detect_document_language(document, target)
-            route = self.find_route(source, target)
+            route = self.models.find_route(source, target)
             num_errors = 0
             if route.models:
                 options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
@@ -459,10 +419,6 @@ class Service:
         except Seq2SeeError as error:  # the previous keys stay valid
             self.log.write("keys_unreadable", problem=str(error))
         self.downloads.remove_expired()
-
-
-def _is_auto(source: str) -> bool:
-    return source.strip().lower() == "auto"
 
 
 def _compute_trace_cost(model: ServedModel, text: str, weight: float = 1.0) -> int:

@@ -61,7 +61,7 @@ def test_cost_grows_with_beam_size(service: Service, beam_size: int, cost: int) 
         enqueue(work_item)
 
     service.queue.enqueue = record_costs  # type: ignore[method-assign]
-    route = service.find_route("en", "de")
+    route = service.models.find_route("en", "de")
     translator = service.create_translator(route, RequestContext.with_timeout(9))
     translator.translate(["two words"], beam_size=beam_size)
     assert costs == [cost]
