@@ -519,7 +519,7 @@ def test_trace_ends_at_its_deadline(
 
         monkeypatch.setattr(TraceRecorder, "step", step)
     else:
-        monkeypatch.setattr(tracing, "compute_attributions_per_method", pass_deadline)
+        monkeypatch.setattr(tracing, "compute_attribution", pass_deadline)
     methods = ("attention", "rollout", "occlusion")
     request = explain_request(translation="The animal.", trace_options={"attributions": methods})
     with pytest.raises(DeadlineExceeded):

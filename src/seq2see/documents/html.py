@@ -225,11 +225,7 @@ class _HtmlParser:
         if token.kind == "end" or self._is_untranslated(token):
             return tag
         attributes = _get_attributes(token)
-        names = set[str]()
         for name, start, end, quote in find_attribute_value_spans(token.raw):
-            if name in names:
-                continue  # browsers use the first attribute of a name
-            names.add(name)
             if name in {"lang", "xml:lang"}:
                 tag.replacements.append((start, end, quote, None))
             elif _is_translated_attribute(token.name, name, attributes):
@@ -293,11 +289,8 @@ def _get_text(tokens: Sequence[HtmlToken]) -> str:
 
 
 def _get_attributes(token: HtmlToken) -> dict[str, str]:
-    """Return the attributes of a tag; like browsers, use the first of each name."""
-    attributes: dict[str, str] = {}
-    for name, start, end, _ in find_attribute_value_spans(token.raw):
-        attributes.setdefault(name, _unescape(token.raw[start:end]))
-    return attributes
+    spans = find_attribute_value_spans(token.raw)
+    return {name: _unescape(token.raw[start:end]) for name, start, end, _ in spans}
 
 
 def _is_translated_attribute(element: str, name: str, attributes: dict[str, str]) -> bool:

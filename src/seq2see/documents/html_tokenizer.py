@@ -71,14 +71,15 @@ def tokenize_html(html: str) -> Iterator[HtmlToken]:
 
 
 def find_attribute_value_spans(tag: str) -> list[HtmlAttributeSpan]:
-    """Return the attributes of a tag that have a value."""
-    name = _TAG_NAME.match(tag)
-    assert name
-    return [
-        HtmlAttributeSpan(match[1].lower(), *match.span(group), _QUOTES[group])
-        for match in _ATTRIBUTE.finditer(tag, name.end())
-        if (group := match.lastgroup) in _QUOTES
-    ]
+    """Return the attributes of a tag that have a value; like browsers, the first of each name."""
+    tag_name = _TAG_NAME.match(tag)
+    assert tag_name
+    spans: dict[str, HtmlAttributeSpan] = {}
+    for match in _ATTRIBUTE.finditer(tag, tag_name.end()):
+        if (group := match.lastgroup) in _QUOTES:
+            name = match[1].lower()
+            spans.setdefault(name, HtmlAttributeSpan(name, *match.span(group), _QUOTES[group]))
+    return list(spans.values())
 
 
 def _read_token(html: str, offset: int) -> HtmlToken:

@@ -194,19 +194,12 @@ def _match_tags(nodes: Sequence[MarkupNode]) -> dict[int, int]:
             if len(open_tags) < _MAX_DEPTH:
                 open_tags.append((node.key, index))
         elif isinstance(node, ClosingTag):
-            depth = _find_innermost(open_tags, node.key)
-            if depth is not None:
-                partners[index] = opened = open_tags[depth][1]
+            depths = (depth for depth, (key, _) in enumerate(open_tags) if key == node.key)
+            if (innermost := max(depths, default=None)) is not None:
+                partners[index] = opened = open_tags[innermost][1]
                 partners[opened] = index
-                del open_tags[depth:]
+                del open_tags[innermost:]
     return partners
-
-
-def _find_innermost(open_tags: Sequence[tuple[object, int]], key: object) -> int | None:
-    for depth in range(len(open_tags) - 1, -1, -1):
-        if open_tags[depth][0] == key:
-            return depth
-    return None
 
 
 _TAG = re.compile(

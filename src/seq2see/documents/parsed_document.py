@@ -53,12 +53,23 @@ class ParsedDocument(Generic[ContentT]):
 
 
 @dataclass(frozen=True, slots=True)
+class BilingualUnit:
+    """A part of a bilingual document with one translation, such as a message."""
+
+    text_units: Sequence[TextUnit]
+    has_translation: bool
+    write: Callable[[Sequence[UnitTranslation]], None]
+    """Writes the translations of the text units into the document."""
+
+
+@dataclass(frozen=True, slots=True)
 class BilingualDocument:
     """A document that can contain translations, so that its units depend on the languages."""
 
-    select: Callable[[DocumentLanguages, bool], ParsedDocument[bytes]]
-    """Returns the document with the units that need a translation, or all units if the second
-    argument is true. Raises InputError if the document is in other languages."""
+    read_units: Callable[[DocumentLanguages], Sequence[BilingualUnit]]
+    """Returns the units. Raises InputError if the document is in other languages."""
+    render: Callable[[DocumentLanguages], bytes]
+    """Returns the document with the translations that were written into its units."""
 
 
 Document = ParsedDocument[bytes] | BilingualDocument
@@ -71,11 +82,24 @@ def select_units(
 ) -> ParsedDocument[bytes]:
     """Return a document with the units that need a translation, or all units with `overwrite`.
 
-    Raises InputError if the document is in other languages.
+    A bilingual unit stays as it is if one of its sentences cannot be translated. Raises InputError
+    if the document is in other languages.
     """
-    if isinstance(document, BilingualDocument):
-        return document.select(languages, overwrite)
-    return document
+    if isinstance(document, ParsedDocument):
+        return document
+    units = document.read_units(languages)
+    selected = [unit for unit in units if overwrite or not unit.has_translation]
+
+    def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
+        remaining = iter(translations)
+        for unit in selected:
+            results = [next(remaining) for _ in unit.text_units]
+            if not any(result.has_failed for result in results):
+                unit.write(results)
+        return document.render(languages)
+
+    text_units = [text_unit for unit in selected for text_unit in unit.text_units]
+    return ParsedDocument(text_units, render, len(units) - len(selected))
 
 
 @dataclass(frozen=True, slots=True)

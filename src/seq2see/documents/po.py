@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.parsed_document import (
     BilingualDocument,
+    BilingualUnit,
     DocumentLanguages,
-    ParsedDocument,
     UnitTranslation,
 )
 from seq2see.documents.plain_text import DecodedText
@@ -38,33 +38,31 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     if not entries and decoded.text.strip():
         raise InputError(f"{file_name} must be a PO file, but has no message")
     header = next((entry for entry in entries if entry.is_header), None)
-    messages = [entry for entry in entries if entry.is_message]
+    edits = dict[tuple[int, int], list[str]]()
 
-    def select(_: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
-        selected = [entry for entry in messages if overwrite or not entry.has_translation]
-        strings_of_messages = [_find_strings(entry) for entry in selected]
+    def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
+        _, num_plurals = _update_header(header, languages.target)
+        return [build_unit(entry, num_plurals) for entry in entries if entry.is_message]
 
-        def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
-            header_text, num_plurals = _update_header(header, languages.target)
-            edits = dict[tuple[int, int], list[str]]()
+    def build_unit(entry: PoEntry, num_plurals: int) -> BilingualUnit:
+        strings = _find_strings(entry)
+
+        def write(translations: Sequence[UnitTranslation]) -> None:
             remaining = iter(translations)
-            for entry, strings in zip(selected, strings_of_messages, strict=True):
-                results = [[next(remaining) for _ in string.units] for string in strings]
-                if any(line.has_failed for result in results for line in result):
-                    continue
-                texts = [one.render(result) for one, result in zip(strings, results, strict=True)]
-                forms = _fill_plural_forms(texts, num_plurals)
-                edits.update([_replace_translations(entry, forms), _mark_fuzzy(entry, lines)])
-            if header:
-                edits.update([_replace_translations(header, [header_text])])
-            return decoded.encode(line_end.join(_apply_edits(lines, edits)))
+            texts = [string.render([next(remaining) for _ in string.units]) for string in strings]
+            forms = _fill_plural_forms(texts, num_plurals)
+            edits.update([_replace_translations(entry, forms), _mark_fuzzy(entry, lines)])
 
-        units = [
-            one for strings in strings_of_messages for string in strings for one in string.units
-        ]
-        return ParsedDocument(units, render, len(messages) - len(selected))
+        units = [unit for string in strings for unit in string.units]
+        return BilingualUnit(units, entry.has_translation, write)
 
-    return BilingualDocument(select)
+    def render(languages: DocumentLanguages) -> bytes:
+        if header:
+            header_text, _ = _update_header(header, languages.target)
+            edits.update([_replace_translations(header, [header_text])])
+        return decoded.encode(line_end.join(_apply_edits(lines, edits)))
+
+    return BilingualDocument(read_units, render)
 
 
 def _find_charset(data: bytes) -> str:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import accumulate, groupby, pairwise
 
 from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
@@ -168,10 +169,6 @@ def _wrap(words: Sequence[tuple[int, int]], max_length: int) -> set[int]:
 
 def _render_cue(nodes: Iterable[MarkupNode], *, is_webvtt: bool) -> str:
     """Return the text of a cue; in WebVTT, text is escaped so that it cannot contain tags."""
-    if not is_webvtt:
-        return render_markup_nodes(nodes)
-    return render_markup_nodes(_escape(node) if isinstance(node, str) else node for node in nodes)
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if is_webvtt:
+        nodes = (escape(node, quote=False) if isinstance(node, str) else node for node in nodes)
+    return render_markup_nodes(nodes)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
 from seq2see.documents.markup import TextUnit
 from seq2see.documents.parsed_document import (
     BilingualDocument,
+    BilingualUnit,
     DocumentLanguages,
-    ParsedDocument,
     UnitTranslation,
 )
 from seq2see.documents.xml_inline_markup import (
@@ -35,37 +35,37 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     tree = parse_xml(data, file_name, "TMX")
     elements = list(tree.getroot().iter("{*}tu"))
 
-    def select(languages: DocumentLanguages, overwrite: bool) -> ParsedDocument[bytes]:
-        sources = [find_variant(element, languages.source) for element in elements]
-        if elements and not any(source is not None for source in sources):
+    def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
+        units = list(_read_units(elements, languages))
+        if elements and not units:
             raise InputError(f"{file_name} must have units in {languages.source}, but has none")
-        rows = [
-            (number, element, source, find_variant(element, languages.target))
-            for number, (element, source) in enumerate(zip(elements, sources, strict=True), 1)
-            if source is not None
-        ]
-        selected = [row for row in rows if overwrite or not _has_segment_text(row[3])]
-        units = [
-            TextUnit.from_nodes(
-                convert_element_to_nodes(_get_segment(source), _classify), f"unit {number}"
-            )
-            for number, _, source, _ in selected
-        ]
+        return units
 
-        def render(translations: Sequence[UnitTranslation], languages: DocumentLanguages) -> bytes:
-            for (_, element, source, _), translation in zip(selected, translations, strict=True):
-                if not translation.has_failed:
-                    target = _get_target(element, source, languages.target)
-                    write_markup_nodes_into_element(_get_segment(target), translation.nodes)
-            return serialize_xml(tree, data)
-
-        return ParsedDocument(units, render, len(rows) - len(selected))
-
-    return BilingualDocument(select)
+    return BilingualDocument(read_units, lambda _: serialize_xml(tree, data))
 
 
-def _has_segment_text(variant: etree._Element | None) -> bool:
-    return variant is not None and has_text(_get_segment(variant))
+def _read_units(
+    elements: Sequence[etree._Element], languages: DocumentLanguages
+) -> Iterator[BilingualUnit]:
+    """Yield the units that have the source language."""
+    for number, element in enumerate(elements, 1):
+        source = find_variant(element, languages.source)
+        if source is not None:
+            yield _build_unit(element, source, languages.target, f"unit {number}")
+
+
+def _build_unit(
+    element: etree._Element, source: etree._Element, language: str, location: str
+) -> BilingualUnit:
+    nodes = convert_element_to_nodes(_get_segment(source), _classify)
+    target = find_variant(element, language)
+
+    def write(translations: Sequence[UnitTranslation]) -> None:
+        segment = _get_segment(_get_target(element, source, language))
+        write_markup_nodes_into_element(segment, translations[0].nodes)
+
+    has_translation = target is not None and has_text(_get_segment(target))
+    return BilingualUnit([TextUnit.from_nodes(nodes, location)], has_translation, write)
 
 
 def _get_segment(variant: etree._Element) -> etree._Element:

@@ -6,11 +6,10 @@ cache as the original does and can be used wherever a `Transformer` is accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -45,8 +44,8 @@ from seq2see.model.masks import AttentionMask, BatchLayout
 
 # B batch, H heads, T queries, S keys, N tokens of a flat batch, M features of the model
 
-ModuleEdit = Callable[[Any], nn.Module]
-"""Takes a module and returns its replacement."""
+ModuleEdit = tuple[str, Callable[[Any], nn.Module]]
+"""The name of a module in `named_modules()`, and a function that returns its replacement."""
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _SUBLAYERS = {"self": "attention", "cross": "cross_attention", "feed_forward": "feed_forward"}
@@ -66,41 +65,32 @@ def copy_model_with_interventions(
     """
     if problems := list(find_intervention_problems(model, interventions)):
         raise ConfigError(*problems)
-    edits: dict[str, ModuleEdit] = {}
+    edits: list[ModuleEdit] = []
     for name, module in named_attention_modules(model):
         patches = _collect_head_patches(module, interventions)
-        edits[f"{name}.attention"] = partial(
-            AttentionWithChangedHeads, heads=module.heads, patches=patches
-        )
-    for name, edit in chain.from_iterable(_list_edits(model, each) for each in interventions):
-        edits[name] = _compose(edits[name], edit) if name in edits else edit
+        change = partial(AttentionWithChangedHeads, heads=module.heads, patches=patches)
+        edits.append((f"{name}.attention", change))
+    for each in interventions:
+        edits += _list_edits(model, each)
     return copy_with_replaced_modules(model, edits)
 
 
-def _compose(first: ModuleEdit, second: ModuleEdit) -> ModuleEdit:
-    return lambda module: second(first(module))
+def copy_with_replaced_modules(model: ModuleT, edits: Iterable[ModuleEdit]) -> ModuleT:
+    """Return a copy of the model with some modules replaced; weights are not copied.
 
-
-def copy_with_replaced_modules(model: ModuleT, edits: Mapping[str, ModuleEdit]) -> ModuleT:
-    """Return the model with some modules replaced, by their names in `named_modules()`.
-
-    The modules that contain a replaced module are copied; weights are never copied.
+    Inner modules are replaced before those that contain them.
     """
-    known = {name for name, _ in model.named_modules(remove_duplicate=False)}
-    assert edits.keys() <= known, f"no such modules: {sorted(edits.keys() - known)}"
-    return _replace_children(model, "", edits)  # type: ignore[return-value]  # never the root
+    clone = _copy_modules(model)
+    for name, replace_module in sorted(edits, key=lambda edit: -edit[0].count(".")):
+        clone.set_submodule(name, replace_module(clone.get_submodule(name)), strict=True)
+    return clone
 
 
-def _replace_children(module: nn.Module, name: str, edits: Mapping[str, ModuleEdit]) -> nn.Module:
-    prefix = f"{name}." if name else ""
-    if not any(edit == name or edit.startswith(prefix) for edit in edits):
-        return module
+def _copy_modules(module: ModuleT) -> ModuleT:
     clone = copy(module)
-    children = {
-        key: _replace_children(child, prefix + key, edits) for key, child in module.named_children()
-    }
-    clone.__dict__["_modules"] = module._modules | children
-    return edits[name](clone) if name in edits else clone
+    children = {name: child and _copy_modules(child) for name, child in module._modules.items()}
+    clone.__dict__["_modules"] = children
+    return clone
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +226,7 @@ def _collect_head_patches(
     return HeadChanges(ablated, scales, masked)
 
 
-def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[tuple[str, ModuleEdit]]:
+def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[ModuleEdit]:
     """Yield the names of the modules that an intervention replaces, and their replacements.
 
     Changes of heads are not included; see `_collect_head_patches`.
@@ -247,19 +237,14 @@ def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[tupl
         case AblateSublayer(stack=stack, layer=layer, sublayer=sublayer):
             yield f"{stack}.layers.{layer}.{_SUBLAYERS[sublayer]}_residual", AblatedResidual
         case ShiftPositions(stack=stack, offset=offset):
-            yield (
-                f"{stack}.embeddings.positions",
-                partial(ShiftedPositionalEncoding, shift=offset),
-            )
+            shift = partial(ShiftedPositionalEncoding, shift=offset)
+            yield f"{stack}.embeddings.positions", shift
         case AblatePositions(stack=stack):
             yield f"{stack}.embeddings.positions", lambda _: AbsolutePositions()
             for name, module in named_attention_modules(model):
                 is_relative = isinstance(module.attention, RelativeAttention)
                 if module.site.stack == stack and is_relative:
-                    yield (
-                        f"{name}.attention.distances",
-                        lambda _: RelativePositions(),
-                    )
+                    yield f"{name}.attention.distances", lambda _: RelativePositions()
 
 
 def _skip_layer(inner: nn.Module) -> nn.Module:

@@ -62,18 +62,15 @@ class ProportionWithConfidenceInterval(TraceBaseModel):
         """Return the proportion with its Wilson interval of `z` standard deviations."""
         square = z**2
         center = (count + square / 2) / (total + square)
-        half_width = (
-            z / (total + square) * math.sqrt(count * (total - count) / total + square / 4)
-            if total
-            else 0.5
-        )
+        variance = count * (total - count) / total + square / 4
+        half_width = z / (total + square) * math.sqrt(variance)
         low, high = max(0.0, center - half_width), min(1.0, center + half_width)
         return cls(count=count, total=total, low=low, high=high)
 
     @property
     def value(self) -> float:
-        """The proportion; NaN if the total is 0."""
-        return self.count / self.total if self.total else math.nan
+        """The proportion."""
+        return self.count / self.total
 
     @property
     def is_above_chance(self) -> bool:

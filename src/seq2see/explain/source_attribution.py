@@ -45,23 +45,26 @@ FloatArray = NDArray[np.float32]
 DoubleArray = NDArray[np.float64]
 
 
-def compute_attributions_per_method(
-    explained: ExplainedModel, trace: Trace, methods: Sequence[AttributionMethod]
-) -> tuple[SourceAttribution, ...]:
-    """Return the attributions of a trace by each method, in the order of `methods`.
+def compute_attribution(
+    explained: ExplainedModel, trace: Trace, method: AttributionMethod
+) -> SourceAttribution:
+    """Return the attribution of a trace by a method.
 
     Raises:
         InputError: If `rollout` is computed for a model with Linformer attention.
     """
     attributor = SourceAttributor(explained, trace)
-    compute = {
-        "attention": lambda: _build_unsigned(trace, "attention", trace.mean_cross_attention()),
-        "rollout": lambda: _build_unsigned(trace, "rollout", compute_attention_rollout(trace)),
-        "gradient_x_input": attributor.gradient_x_input,
-        "integrated_gradients": attributor.integrated_gradients,
-        "occlusion": attributor.occlusion,
-    }
-    return tuple(compute[method]() for method in methods)
+    match method:
+        case "attention":
+            return _build_attribution(trace.source, method, trace.mean_cross_attention())
+        case "rollout":
+            return _build_attribution(trace.source, method, compute_attention_rollout(trace))
+        case "gradient_x_input":
+            return attributor.gradient_x_input()
+        case "integrated_gradients":
+            return attributor.integrated_gradients()
+        case "occlusion":
+            return attributor.occlusion()
 
 
 def sum_by_word(values_TS: FloatArray, source: TokenizedSentence) -> FloatArray:
@@ -107,12 +110,20 @@ def _roll_out(
     return result
 
 
-def _build_unsigned(
-    trace: Trace, method: AttributionMethod, values_TS: FloatArray
+def _build_attribution(
+    source: TokenizedSentence,
+    method: AttributionMethod,
+    values_TS: FloatArray,
+    *,
+    is_signed: bool = False,
+    delta: float | None = None,
 ) -> SourceAttribution:
-    words = sum_by_word(values_TS, trace.source)
     return SourceAttribution(
-        method=method, token_scores=values_TS, word_scores=words, is_signed=False
+        method=method,
+        token_scores=values_TS,
+        word_scores=sum_by_word(values_TS, source),
+        is_signed=is_signed,
+        convergence_delta=delta,
     )
 
 
@@ -161,7 +172,9 @@ class SourceAttributor:
             baseline, tokens = self._split_input()
             gradients = self._compute_gradients(baseline + tokens)
             values_TS = torch.stack([(gradient * tokens).sum(-1)[0] for gradient in gradients])
-        return self._build_signed("gradient_x_input", values_TS)
+        return _build_attribution(
+            self.source, "gradient_x_input", to_numpy(values_TS), is_signed=True
+        )
 
     def integrated_gradients(self) -> SourceAttribution:
         """Integrate gradients along the path from the baseline to the input.
@@ -188,7 +201,9 @@ class SourceAttributor:
         values_TS = torch.stack([segment.attributions_TS for segment in segments]).sum(0)
         delta_T = torch.stack([segment.delta_T for segment in segments]).sum(0)
         delta = float((delta_T.abs() / scale_T).max())
-        return self._build_signed("integrated_gradients", values_TS, delta)
+        return _build_attribution(
+            self.source, "integrated_gradients", to_numpy(values_TS), is_signed=True, delta=delta
+        )
 
     def _split_input(self) -> tuple[Tensor, Tensor]:
         """Return the baseline, and the difference between the input and the baseline."""
@@ -233,23 +248,11 @@ class SourceAttributor:
                 ends_KSM = baseline + range_N2.flatten()[:, None, None] * tokens
                 log_probs_KT = self.compute_log_probs(self._encode(ends_KSM))
             change_NT = log_probs_KT[1::2] - log_probs_KT[::2]
-            for index, (start, end) in enumerate(batch):
-                segments.append(
-                    IntegrationPathSegment(start, end, values_TNS[:, index], change_NT[index])
-                )
+            segments += [
+                IntegrationPathSegment(*ends, values_TNS[:, index], change_NT[index])
+                for index, ends in enumerate(batch)
+            ]
         return segments
-
-    def _build_signed(
-        self, method: AttributionMethod, values_TS: Tensor, delta: float | None = None
-    ) -> SourceAttribution:
-        tokens = to_numpy(values_TS)
-        return SourceAttribution(
-            method=method,
-            token_scores=tokens,
-            word_scores=sum_by_word(tokens, self.source),
-            is_signed=True,
-            convergence_delta=delta,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +280,7 @@ class IntegrationPathSegment:
 def _has_converged(deltas_NT: Tensor) -> bool:
     """Return whether the total error is small, and not only because errors cancel out."""
     total, absolute = deltas_NT.sum(0).abs().max(), deltas_NT.abs().sum(0).max()
-    is_small = bool(total <= CONVERGENCE_TOLERANCE)
-    return is_small and bool(absolute <= 10 * CONVERGENCE_TOLERANCE)
+    return bool(total <= CONVERGENCE_TOLERANCE and absolute <= 10 * CONVERGENCE_TOLERANCE)
 
 
 def _split_by_error(

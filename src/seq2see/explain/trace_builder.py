@@ -104,7 +104,7 @@ class TraceRecorder:
         self,
         display: TokenDisplay,
         length_penalty: float,
-        detailed_layers: Collection[tuple[StackName, int]],
+        detailed_layers: Collection[str],
         top_k: int,
         check_cancelled: Callable[[], None],
     ) -> None:
@@ -140,7 +140,7 @@ class TraceRecorder:
         tensors = {"weights": record.weights_BHTS}
         if record.masked_BHTS is not None:
             tensors["mask"] = record.masked_BHTS.expand_as(record.weights_BHTS)
-        if (site.stack, site.layer) in self._detailed_layers:
+        if f"{site.stack}.{site.layer}" in self._detailed_layers:
             tensors |= {"scores": record.scores_BHTS, "queries": record.queries_BHTD}
             keys_values = {"keys": record.keys_BHSD, "values": record.values_BHSD}
             if site.kind == "self":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -23,7 +23,7 @@ from seq2see.explain.intervention_types import (
     named_attention_modules,
 )
 from seq2see.explain.source_attribution import (
-    compute_attributions_per_method,
+    compute_attribution,
     correlate_attribution_methods,
 )
 from seq2see.explain.trace_format import (
@@ -42,7 +42,7 @@ from seq2see.explain.words import (
     build_target_sentence,
     find_word_alternatives,
 )
-from seq2see.model import RelativeAttention, StackName, Transformer
+from seq2see.model import RelativeAttention, Transformer
 from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
 from seq2see.search import Hypothesis, SearchConfig
@@ -85,33 +85,26 @@ class TraceOptions(Config):
 
     def find_problems(self, model: Transformer) -> Iterator[Problem]:
         """Yield a problem if the model does not have a layer of `layers`."""
-        known = _layers_by_name(model)
-        if unknown := [name for name in self._layer_names(model) if name not in known]:
+        known = _list_layers(model)
+        if unknown := [name for name in self.detailed_layers(model) if name not in known]:
             yield Problem(
                 "layers",
                 f"must be none, last, all or some of {', '.join(known)}, "
                 f"but has {unknown[0]} instead",
             )
 
-    def detailed_layers(self, model: Transformer) -> set[tuple[StackName, int]]:
-        """Return stack and index of the detailed layers of a model, which must have them."""
-        known = _layers_by_name(model)
-        return {known[name] for name in self._layer_names(model)}
-
-    def _layer_names(self, model: Transformer) -> Sequence[str]:
+    def detailed_layers(self, model: Transformer) -> Collection[str]:
+        """Return the names of the layers of a model with scores, queries, keys and values."""
         if isinstance(self.layers, tuple):
             return self.layers
-        known = _layers_by_name(model)
-        last = {stack: name for name, (stack, _) in known.items()}
-        return {"none": (), "last": tuple(last.values()), "all": tuple(known)}[self.layers]
+        known = _list_layers(model)
+        last = {name.partition(".")[0]: name for name in known}
+        return {"none": (), "last": last.values(), "all": known}[self.layers]
 
 
-def _layers_by_name(model: Transformer) -> dict[str, tuple[StackName, int]]:
-    stacks: dict[StackName, int] = {
-        "encoder": len(model.encoder.layers),
-        "decoder": len(model.decoder.layers),
-    }
-    return {f"{stack}.{i}": (stack, i) for stack, size in stacks.items() for i in range(size)}
+def _list_layers(model: Transformer) -> list[str]:
+    stacks = {"encoder": model.encoder.layers, "decoder": model.decoder.layers}
+    return [f"{stack}.{i}" for stack, layers in stacks.items() for i in range(len(layers))]
 
 
 def explain(
@@ -242,7 +235,7 @@ def _add_attributions(
         attributions: list[SourceAttribution] = []
         for method in options.attributions:
             check_cancelled()
-            attributions += compute_attributions_per_method(explained, trace, [method])
+            attributions.append(compute_attribution(explained, trace, method))
         added["attributions"] = tuple(attributions)
         added["rank_correlation"] = correlate_attribution_methods(attributions)
     check_cancelled()

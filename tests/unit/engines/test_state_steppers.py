@@ -164,7 +164,7 @@ def test_replaced_module_uses_the_model_step() -> None:
     net = model(norm={"placement": "pre"})
     assert supports_fast_cpu_step(net)
     for name in ("decoder.layers.1.feed_forward", "decoder.norm"):
-        assert not supports_fast_cpu_step(copy_with_replaced_modules(net, {name: Louder}))
+        assert not supports_fast_cpu_step(copy_with_replaced_modules(net, [(name, Louder)]))
 
 
 PLACES = ["decoder", "decoder.norm", "decoder.layers.0", "decoder.layers.1.feed_forward.up"]
