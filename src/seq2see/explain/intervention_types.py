@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, Problem
-from seq2see.model import AttentionModuleId, StackName, Transformer
+from seq2see.model import StackName, Transformer
 from seq2see.model.attention import MultiHeadAttention
 
 AttentionKind = Literal["self", "cross"]
@@ -137,27 +138,44 @@ def list_head_ablations(model: Transformer) -> list[AblateHeads]:
     ]
 
 
-def find_ablated_heads_of_module(
-    site: AttentionModuleId, interventions: Iterable[Intervention], num_heads: int
-) -> tuple[int, ...]:
-    """Return the ablated heads of an attention module; all, if its sublayer is ablated."""
-    ablated: set[int] = set()
+@dataclass(frozen=True, slots=True)
+class HeadChanges:
+    """Changes of the heads of one attention module; none by default."""
+
+    ablated: set[int] = field(default_factory=set)
+    """Heads whose output is zero."""
+    score_scales: dict[int, float] = field(default_factory=dict)
+    """Factors on the scores, by head; with 0 the weights are uniform."""
+    masked_keys: dict[int, set[int]] = field(default_factory=dict)
+    """Positions of masked keys, by head."""
+
+
+def collect_head_changes(
+    module: MultiHeadAttention, interventions: Iterable[Intervention]
+) -> HeadChanges:
+    """Combine all interventions on one module: factors are multiplied, masked keys united.
+
+    All heads are ablated if the sublayer is.
+    """
+    changes, all_heads = HeadChanges(), range(module.heads)
     for each in interventions:
-        if isinstance(each, AblateHeads) and changes_attention_module(each, site):
-            ablated.update(find_changed_heads(each, num_heads))
-        if isinstance(each, AblateSublayer) and (each.stack, each.layer, each.sublayer) == site:
-            ablated.update(range(num_heads))
-    return tuple(sorted(ablated))
-
-
-def has_score_scaling_intervention(
-    site: AttentionModuleId, interventions: Iterable[Intervention]
-) -> bool:
-    """Return whether an intervention scales the scores of an attention module."""
-    return any(
-        isinstance(each, ScaleAttentionScores) and changes_attention_module(each, site)
-        for each in interventions
-    )
+        if isinstance(each, AblateSublayer):
+            if (each.stack, each.layer, each.sublayer) == module.site:
+                changes.ablated.update(all_heads)
+        elif isinstance(each, AblateHeads | ScaleAttentionScores | MaskKeys):
+            layer = module.site.layer if each.layer is None else each.layer
+            if (each.stack, layer, each.attention) != module.site:
+                continue
+            for head in all_heads if each.heads is None else each.heads:
+                match each:
+                    case AblateHeads():
+                        changes.ablated.add(head)
+                    case ScaleAttentionScores(factor=factor):
+                        scale = changes.score_scales.get(head, 1.0)
+                        changes.score_scales[head] = scale * factor
+                    case MaskKeys(keys=keys):
+                        changes.masked_keys.setdefault(head, set()).update(keys)
+    return changes
 
 
 def named_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
@@ -165,21 +183,6 @@ def named_attention_modules(model: Transformer) -> Iterator[tuple[str, MultiHead
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             yield name, module
-
-
-def changes_attention_module(
-    intervention: AblateHeads | ScaleAttentionScores | MaskKeys, site: AttentionModuleId
-) -> bool:
-    """Return whether an intervention changes this attention module."""
-    layer = site.layer if intervention.layer is None else intervention.layer
-    return (intervention.stack, layer, intervention.attention) == site
-
-
-def find_changed_heads(
-    intervention: AblateHeads | ScaleAttentionScores | MaskKeys, num_heads: int
-) -> Sequence[int]:
-    """Return the heads that an intervention changes in a module with this number of heads."""
-    return range(num_heads) if intervention.heads is None else intervention.heads
 
 
 def find_intervention_problems(
@@ -211,9 +214,9 @@ def _find_problems(
     max_head = max(getattr(intervention, "heads", None) or (0,))
     if max_head >= num_heads:
         yield Problem("heads", f"must be from 0 to {num_heads - 1}, but has {max_head} instead")
-    for field in ("attention", "sublayer"):
-        if stack == "encoder" and getattr(intervention, field, None) == "cross":
-            yield Problem(field, "must be self in the encoder, but is cross instead")
+    for name in ("attention", "sublayer"):
+        if stack == "encoder" and getattr(intervention, name, None) == "cross":
+            yield Problem(name, "must be self in the encoder, but is cross instead")
     if not isinstance(intervention, MaskKeys) or num_source_tokens is None:
         return
     max_key = max(intervention.keys)

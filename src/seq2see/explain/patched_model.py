@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,13 +19,10 @@ from seq2see.explain.intervention_types import (
     AblateLayer,
     AblatePositions,
     AblateSublayer,
+    HeadChanges,
     Intervention,
-    MaskKeys,
-    ScaleAttentionScores,
     ShiftPositions,
-    changes_attention_module,
-    find_ablated_heads_of_module,
-    find_changed_heads,
+    collect_head_changes,
     find_intervention_problems,
     named_attention_modules,
 )
@@ -36,7 +32,7 @@ from seq2see.model import (
     RelativePositions,
     Transformer,
 )
-from seq2see.model.attention import AttentionFunction, AttentionInputs, MultiHeadAttention
+from seq2see.model.attention import AttentionFunction, AttentionInputs
 from seq2see.model.basic_modules import Residual, Sublayer
 from seq2see.model.cache import LayerCache
 from seq2see.model.layers import DecoderLayer
@@ -67,8 +63,8 @@ def copy_model_with_interventions(
         raise ConfigError(*problems)
     edits: list[ModuleEdit] = []
     for name, module in named_attention_modules(model):
-        patches = _collect_head_patches(module, interventions)
-        change = partial(AttentionWithChangedHeads, heads=module.heads, patches=patches)
+        changes = collect_head_changes(module, interventions)
+        change = partial(AttentionWithChangedHeads, heads=module.heads, changes=changes)
         edits.append((f"{name}.attention", change))
     for each in interventions:
         edits += _list_edits(model, each)
@@ -93,18 +89,6 @@ def _copy_modules(module: ModuleT) -> ModuleT:
     return clone
 
 
-@dataclass(frozen=True, slots=True)
-class HeadChanges:
-    """Changes of the heads of one attention module; none by default."""
-
-    ablated: frozenset[int] = frozenset()
-    """Heads whose output is zero."""
-    score_scales: Mapping[int, float] = field(default_factory=dict)
-    """Factors on the scores, by head; with 0 the weights are uniform."""
-    masked_keys: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Positions of masked keys, by head."""
-
-
 class AttentionWithChangedHeads(AttentionFunction):
     """Attention with changed heads, always in its plain form.
 
@@ -112,11 +96,11 @@ class AttentionWithChangedHeads(AttentionFunction):
     still computes its weights, so that they can be recorded; only its output is zero.
     """
 
-    def __init__(self, inner: AttentionFunction, heads: int, patches: HeadChanges) -> None:
+    def __init__(self, inner: AttentionFunction, heads: int, changes: HeadChanges) -> None:
         super().__init__(inner.dropout)
         self.inner = inner
         self.heads = heads
-        self.patches = patches
+        self.changes = changes
 
     def prepare_inputs(self, inputs: AttentionInputs) -> AttentionInputs:
         """Mask keys before the inner preparation, which may project them."""
@@ -125,29 +109,28 @@ class AttentionWithChangedHeads(AttentionFunction):
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
         """Return the scores, scaled per head."""
         scores_BHTS = self.inner.compute_scores(queries_BHTD, keys_BHSD)
-        if not self.patches.score_scales:
+        if not self.changes.score_scales:
             return scores_BHTS
-        return scores_BHTS * self._factors_H11(self.patches.score_scales, scores_BHTS)
+        return scores_BHTS * self._factors_H11(self.changes.score_scales, scores_BHTS)
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
         """Return the outputs of the heads; zeros for ablated heads."""
         output_BHTD = self.inner.weighted_sum(weights_BHTS, values_BHSD)
-        if not self.patches.ablated:
+        if not self.changes.ablated:
             return output_BHTD
-        return output_BHTD * self._factors_H11(
-            dict.fromkeys(self.patches.ablated, 0.0), output_BHTD
-        )
+        factors = dict.fromkeys(self.changes.ablated, 0.0)
+        return output_BHTD * self._factors_H11(factors, output_BHTD)
 
     def _factors_H11(self, factors: Mapping[int, float], like: Tensor) -> Tensor:
         """Return one factor per head, 1 by default."""
         return like.new_tensor([factors.get(h, 1.0) for h in range(self.heads)])[:, None, None]
 
     def _extend_mask(self, inputs: AttentionInputs) -> AttentionMask:
-        if not self.patches.masked_keys:
+        if not self.changes.masked_keys:
             return inputs.mask
         num_keys = inputs.keys_BHSD.size(2)
         masked_1H1S = torch.zeros(1, self.heads, 1, num_keys, dtype=torch.bool)
-        for head, keys in self.patches.masked_keys.items():
+        for head, keys in self.changes.masked_keys.items():
             # While the target grows, some of the keys do not exist yet.
             masked_1H1S[0, head, 0, [key for key in keys if key < num_keys]] = True
         return inputs.mask | AttentionMask(masked_1H1S.to(inputs.keys_BHSD.device))
@@ -207,29 +190,10 @@ class ShiftedPositionalEncoding(AbsolutePositions):
         return self.inner(x_BTM, offset + self.shift)
 
 
-def _collect_head_patches(
-    module: MultiHeadAttention, interventions: Sequence[Intervention]
-) -> HeadChanges:
-    """Combine all interventions on one module: factors are multiplied, masked keys united."""
-    scales: dict[int, float] = {}
-    masked: dict[int, frozenset[int]] = {}
-    for each in interventions:
-        if isinstance(each, ScaleAttentionScores | MaskKeys) and changes_attention_module(
-            each, module.site
-        ):
-            for head in find_changed_heads(each, module.heads):
-                if isinstance(each, ScaleAttentionScores):
-                    scales[head] = scales.get(head, 1.0) * each.factor
-                else:
-                    masked[head] = masked.get(head, frozenset()).union(each.keys)
-    ablated = frozenset(find_ablated_heads_of_module(module.site, interventions, module.heads))
-    return HeadChanges(ablated, scales, masked)
-
-
 def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[ModuleEdit]:
     """Yield the names of the modules that an intervention replaces, and their replacements.
 
-    Changes of heads are not included; see `_collect_head_patches`.
+    Changes of heads are not included; see `collect_head_changes`.
     """
     match intervention:
         case AblateLayer(stack=stack, layer=layer):

@@ -92,18 +92,23 @@ def bonferroni_z(num_tests: int) -> float:
     return NormalDist().inv_cdf(1 - 0.05 / (2 * num_tests))
 
 
-class HeadAttentionFromPronoun(TraceBaseModel):
-    """Attention of one encoder head from "it"."""
+class EncoderHeadResult(TraceBaseModel):
+    """Base class of results for one encoder head."""
 
     layer: int
     head: int
-    weights: tuple[float, ...]
-    """One weight per source token."""
 
     @property
     def label(self) -> str:
         """Layer and head as text."""
         return f"layer {self.layer}, head {self.head}"
+
+
+class HeadAttentionFromPronoun(EncoderHeadResult):
+    """Attention of one encoder head from "it"."""
+
+    weights: tuple[float, ...]
+    """One weight per source token."""
 
 
 class PronounCaseResult(TraceBaseModel):
@@ -135,11 +140,9 @@ class PronounCaseResult(TraceBaseModel):
         )
 
 
-class HeadAntecedentPreference(TraceBaseModel):
+class HeadAntecedentPreference(EncoderHeadResult):
     """How often an encoder head attends from "it" more to the antecedent than to the other noun."""
 
-    layer: int
-    head: int
     proportion: ProportionWithConfidenceInterval
 
 
@@ -171,7 +174,7 @@ class PronounReport(SavableResult):
         yield f"The model prefers the correct pronoun in {accuracy}."
         yield f"With the deciding word masked: {self.masked_accuracy.format_with_significance()}."
         best, num_heads = self.best_head, len(self.heads)
-        name = f"encoder layer {best.layer}, head {best.head}"
+        name = f"encoder {best.label}"
         corrected = ProportionWithConfidenceInterval.from_counts(
             best.proportion.count, best.proportion.total, bonferroni_z(num_heads)
         )
@@ -204,10 +207,7 @@ class PronounReport(SavableResult):
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
-        rows = [
-            [f"layer {head.layer}, head {head.head}", head.proportion.format_with_significance()]
-            for head in self.heads
-        ]
+        rows = [[head.label, head.proportion.format_with_significance()] for head in self.heads]
         table = render_html_table(["encoder head", f"sentences of {self.corpus}"], rows)
         title = "How often “it” attends more to the antecedent than to the other noun"
         cards = [*map(_render_case, self.examples), f"<h2>{title}</h2>{table}"]
@@ -271,7 +271,11 @@ def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounC
         correct_probability=math.exp(tokens.correct_log_prob),
         wrong_probability=math.exp(tokens.wrong_log_prob),
         log_prob_difference=results.log_prob_difference,
-        pronoun_attention=tuple(_list_pronoun_attention(explained, fable)),
+        pronoun_attention=tuple(
+            HeadAttentionFromPronoun(layer=layer, head=head, weights=tuple(weights))
+            for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items())
+            for head, weights in enumerate(weights_HS.tolist())
+        ),
         ablations=results.ablations,
     )
 
@@ -289,14 +293,6 @@ def _record_pronoun_attention(
     return {
         site.layer: weights[0][:, tokens].mean(1) for site, weights in recorder.weights_BHTS.items()
     }
-
-
-def _list_pronoun_attention(
-    explained: ExplainedModel, fable: FableSentencePair
-) -> Iterator[HeadAttentionFromPronoun]:
-    for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items()):
-        for head, weights in enumerate(weights_HS.tolist()):
-            yield HeadAttentionFromPronoun(layer=layer, head=head, weights=tuple(weights))
 
 
 def _find_tokens(explained: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:

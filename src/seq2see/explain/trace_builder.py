@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seq2see.explain.intervention_types import (
-    Intervention,
-    find_ablated_heads_of_module,
-    has_score_scaling_intervention,
-)
+from seq2see.explain.intervention_types import Intervention, collect_head_changes
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
     BeamNode,
@@ -51,12 +47,6 @@ and with details `scores`, `queries`, `keys` and `values`."""
 TokenDisplay = Callable[[int], tuple[str, str]]
 """Returns the piece of a token id, and its text for display."""
 
-_STATUS_NAMES: dict[CandidateStatus, NodeStatus] = {
-    CandidateStatus.ALIVE: "alive",
-    CandidateStatus.FINISHED: "finished",
-    CandidateStatus.PRUNED: "pruned",
-    CandidateStatus.STOPPED: "stopped",
-}
 _PER_KEY = {"weights", "mask", "scores"}
 """Tensors whose last axis are keys; the last axis of the others are features."""
 
@@ -176,7 +166,7 @@ class TraceRecorder:
                 penalty=log_prob / (record.beam.length + 1) ** self._length_penalty - score,
                 score=score,
                 rank=rank,
-                status=_STATUS_NAMES[CandidateStatus(candidate["statuses"])],
+                status=cast("NodeStatus", CandidateStatus(candidate["statuses"]).name.lower()),
             )
             self.nodes.append(node)
             of_parent = internals[row * beam_size + candidate["parents"]]
@@ -344,7 +334,7 @@ def build_attention_maps(
             key_axis = "source" if site.kind == "cross" else "decoder_input"
         else:  # the layer is ablated
             continue
-        is_scaled = has_score_scaling_intervention(site, interventions)
+        changes = collect_head_changes(module, interventions)
         scale = attention.scale if isinstance(attention, DotProductAttention) else None
         weights_HTS = tensors["weights"]
         mask_HTS = tensors.get("mask", torch.zeros_like(weights_HTS, dtype=torch.bool))
@@ -356,8 +346,8 @@ def build_attention_maps(
             key_axis=key_axis,
             mask=_simplify_mask(mask_HTS, is_causal=site[::2] == ("decoder", "self")),
             head_summaries=tuple(summarize_heads(weights_HTS, query_axis == key_axis)),
-            ablated_heads=find_ablated_heads_of_module(site, interventions, module.heads),
-            scale=None if is_scaled else scale,
+            ablated_heads=tuple(sorted(changes.ablated)),
+            scale=None if changes.score_scales else scale,
             **{name: to_numpy(tensor) for name, tensor in tensors.items() if name != "mask"},
         )
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 from torch import Tensor
 
 from seq2see import __version__
@@ -75,17 +75,6 @@ JsonTensor = Annotated[
     NDArray[Any],
     PlainValidator(decode_tensor),
     PlainSerializer(encode_tensor, when_used="json"),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "properties": {
-                "shape": {"type": "array", "items": {"type": "integer"}},
-                "dtype": {"enum": list(_DTYPES)},
-                "data": {"type": "string", "contentEncoding": "base64"},
-            },
-            "required": ["shape", "dtype", "data"],
-        }
-    ),
 ]
 """A NumPy array that is encoded by `encode_tensor` in JSON."""
 

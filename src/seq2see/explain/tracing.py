@@ -103,8 +103,8 @@ class TraceOptions(Config):
 
 
 def _list_layers(model: Transformer) -> list[str]:
-    stacks = {"encoder": model.encoder.layers, "decoder": model.decoder.layers}
-    return [f"{stack}.{i}" for stack, layers in stacks.items() for i in range(len(layers))]
+    num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
+    return [f"{stack}.{i}" for stack, number in num_layers.items() for i in range(number)]
 
 
 def explain(
