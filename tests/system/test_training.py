@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from seq2see import cli
 from seq2see.bundle import Bundle
-from seq2see.data import Corpus
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe

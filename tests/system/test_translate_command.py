@@ -102,7 +102,7 @@ def test_invalid_line_does_not_stop_other_lines(run, model) -> None:
     assert first == third != ""
     assert second == ""
     assert done.status == 1
-    assert "line 2 has no translation: must be UTF-8, but has the byte 0xff at 3" in done.err
+    assert "line 2 has no translation: must be UTF-8, but has the byte 0xff at column 3" in done.err
     done = run("translate", model, "--json", "--beam-size", "1", stdin=b"th\xffe\n")
     assert "must be UTF-8" in json.loads(done.out)["error"]
 

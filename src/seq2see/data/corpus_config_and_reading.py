@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self, cast, get_args
 
@@ -28,6 +27,7 @@ from seq2see.data.readers import (
     STANDARD_INPUT,
     PairBlock,
     SentencePair,
+    SkippedUnitCallback,
     SplitName,
     file_extension,
     group_pairs_into_blocks,
@@ -40,9 +40,6 @@ from seq2see.errors import ConfigError, InputError, Problem
 
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
-
-SkippedUnitCallback = Callable[[int], None]
-"""Called with the number of each translation unit that lacks one of the languages."""
 
 _FORMATS_BY_EXTENSION: Mapping[str, CorpusFormat] = {
     ".tsv": "tsv",
@@ -179,14 +176,29 @@ class Corpus:
     """Fingerprint of each complete reading."""
 
     def __iter__(self) -> Iterator[SentencePair]:
-        return chain.from_iterable(block.iter_pairs() for block in self.read_blocks())
+        return self._read_pairs(lambda _: None)
+
+    def _read_pairs(self, on_skipped: SkippedUnitCallback) -> Iterator[SentencePair]:
+        match self.config.resolved_format:
+            case "text":
+                return read_text_files(*self.paths)
+            case "tsv":
+                source, target = self.config.columns or (1, 2)
+                return read_tsv(self.paths[0], (int(source), int(target)))
+            case "jsonl":
+                return read_jsonl(self.paths[0], self.column_names)
+            case "tmx":
+                return read_tmx(self.paths[0], self.column_names, on_skipped)
+            case "builtin":
+                assert self.config.builtin
+                return iter(self.config.builtin.load_pairs())
 
     def read_blocks(self, on_skipped: SkippedUnitCallback = lambda _: None) -> Iterator[PairBlock]:
-        """Yield blocks of pairs, which is faster than single pairs.
+        """Yield the pairs in blocks.
 
         `on_skipped` is called with the number of each TMX unit that lacks one of the languages.
         """
-        return _READERS[self.config.resolved_format](self, on_skipped)
+        return group_pairs_into_blocks(self._read_pairs(on_skipped))
 
     @property
     def name(self) -> str:
@@ -237,29 +249,6 @@ class Corpus:
             yield block
         digests = b"".join(digest.digest() for digest in sides)
         self._fingerprints.append(hashlib.sha256(digests).hexdigest())
-
-
-def _read_tsv_columns(corpus: Corpus, _: SkippedUnitCallback) -> Iterator[PairBlock]:
-    first, second = corpus.config.columns or (1, 2)
-    return read_tsv(corpus.paths[0], (int(first), int(second)))
-
-
-def _read_builtin(corpus: Corpus) -> Iterator[PairBlock]:
-    assert corpus.config.builtin
-    return group_pairs_into_blocks(corpus.config.builtin.load_pairs())
-
-
-_READERS: Mapping[CorpusFormat, Callable[[Corpus, SkippedUnitCallback], Iterator[PairBlock]]] = {
-    "text": lambda corpus, _: read_text_files(*corpus.paths),
-    "tsv": _read_tsv_columns,
-    "jsonl": lambda corpus, _: group_pairs_into_blocks(
-        read_jsonl(corpus.paths[0], corpus.column_names)
-    ),
-    "tmx": lambda corpus, on_skipped: group_pairs_into_blocks(
-        read_tmx(corpus.paths[0], corpus.column_names, on_skipped)
-    ),
-    "builtin": lambda corpus, _: _read_builtin(corpus),
-}
 
 
 class DataConfig(Config):

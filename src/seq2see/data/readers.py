@@ -16,7 +16,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
@@ -37,10 +37,12 @@ else:
 STANDARD_INPUT = "-"
 BOM = b"\xef\xbb\xbf"
 READ_BYTES = 1 << 18
-"""Approximate number of bytes per read."""
+"""Number of bytes per read."""
 LINES_PER_BLOCK = 8192
 """Number of pairs per block."""
 
+SkippedUnitCallback = Callable[[int], None]
+"""Called with the number of each translation unit that lacks one of the languages."""
 SplitName = Literal["train", "valid", "test"]
 SPLIT_NAMES: tuple[SplitName, ...] = get_args(SplitName)
 
@@ -63,7 +65,7 @@ class SentencePair(NamedTuple):
 
 
 class PairBlock(NamedTuple):
-    """Pairs as two lists; one object per pair would take longer than reading the text."""
+    """Pairs as two lists."""
 
     sources: list[str]
     targets: list[str]
@@ -146,96 +148,60 @@ def _decompress_xz(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a file without their line ends."""
-    for _, lines in _read_numbered_lines(path):
-        yield from lines
+    """Yield the lines of a file without their line ends.
 
-
-def _read_numbered_lines(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield lists of lines, each with the number of its first line."""
+    Raises InputError if the file cannot be read, is damaged, or has a line that is not UTF-8.
+    """
     with open_decompressed_binary(path) as file:
-        number = 1
-        for block in _read_complete_lines(file):
-            lines = _decode(block.removeprefix(BOM) if number == 1 else block, path, number)
-            yield number, lines
-            number += len(lines)
+        for number, raw in enumerate(file, 1):
+            try:
+                yield _decode_line(raw, number)
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path}, line {number} {_describe(error)}") from None
 
 
-def _read_complete_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield blocks of complete lines; only the last one may lack its \\n."""
-    parts: list[bytes] = []
-    while block := file.read(READ_BYTES):
-        end = block.rfind(b"\n") + 1
-        if end:
-            yield b"".join([*parts, block[:end]])
-            parts.clear()
-        parts.append(block[end:])
-    if last_line := b"".join(parts):
-        yield last_line
+def _decode_line(raw: bytes, number: int) -> str:
+    if number == 1:
+        raw = raw.removeprefix(BOM)
+    return raw.removesuffix(b"\n").removesuffix(b"\r").decode()
 
 
-def _decode(block: bytes, path: str, number: int) -> list[str]:
-    """Decode a block of lines; `number` is that of the first line, for errors."""
-    try:
-        text = block.decode()
-    except UnicodeDecodeError:
-        raw_lines = enumerate(block.split(b"\n"), number)
-        return [_decode_line(raw, path, n) for n, raw in raw_lines]  # finds the line and raises
-    lines = text.removesuffix("\n").split("\n")
-    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+def _describe(error: UnicodeDecodeError) -> str:
+    byte = error.object[error.start]
+    return f"must be UTF-8, but has the byte 0x{byte:02x} at column {error.start + 1}"
 
 
-def _decode_line(raw: bytes, path: str, number: int) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        byte = raw[error.start]
-        raise InputError(
-            f"{path}, line {number} must be UTF-8, but has the byte 0x{byte:02x} "
-            f"at column {error.start + 1}"
-        ) from None
-
-
-def read_text_files(source_path: str, target_path: str) -> Iterator[PairBlock]:
+def read_text_files(source_path: str, target_path: str) -> Iterator[SentencePair]:
     """Yield the pairs of two text files, line by line.
 
     Raises InputError if one file has fewer lines than the other.
     """
-    sources, targets = read_lines(source_path), read_lines(target_path)
-    num_read = 0
-    while any(block := PairBlock(*(list(islice(s, LINES_PER_BLOCK)) for s in (sources, targets)))):
-        shorter, longer = sorted(map(len, block))
-        num_read += shorter
-        if shorter < longer:
-            paths = (source_path, target_path)
-            if len(block.sources) > shorter:
-                paths = paths[::-1]
+    lines = zip_longest(read_lines(source_path), read_lines(target_path))
+    for num_read, (source, target) in enumerate(lines):
+        if source is None or target is None:
+            shorter, longer = source_path, target_path
+            if target is None:
+                shorter, longer = longer, shorter
             raise InputError(
-                f"{paths[0]} must have as many lines as {paths[1]}, but ends after {num_read}"
+                f"{shorter} must have as many lines as {longer}, but ends after {num_read}"
             )
-        yield block
+        yield SentencePair(source, target)
 
 
-def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[PairBlock]:
+def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[SentencePair]:
     """Yield two columns, counted from 1, of a tab-separated file. Quotes are part of the text.
 
     Raises InputError if a line has too few columns.
     """
-    for number, lines in _read_numbered_lines(path):
-        widths = {line.count("\t") + 1 for line in lines}
-        if min(widths) < max(columns):
-            counts = (line.count("\t") + 1 for line in lines)
-            line, width = next((n, w) for n, w in enumerate(counts, number) if w < max(columns))
+    source, target = (column - 1 for column in columns)
+    for number, line in enumerate(read_lines(path), 1):
+        cells = line.split("\t")
+        if len(cells) < max(columns):
             raise InputError(
-                f"{path}, line {line} must have at least {max(columns)} columns, but has {width} "
-                "instead"
+                f"{path}, line {number} must have at least {max(columns)} columns, but has "
+                f"{len(cells)} instead"
             )
-        if len(widths) == 1:
-            cells = "\t".join(lines).split("\t")
-            yield PairBlock(*(cells[column - 1 :: min(widths)] for column in columns))
-        else:
-            rows = [line.split("\t") for line in lines]
-            yield PairBlock(*([row[column - 1] for row in rows] for column in columns))
+        yield SentencePair(cells[source], cells[target])
 
 
 def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
@@ -272,7 +238,7 @@ def _get_text(record: Any, key: str, location: str) -> str:
 
 
 def read_tmx(
-    path: str, languages: tuple[str, str], on_skipped: Callable[[int], None] = lambda _: None
+    path: str, languages: tuple[str, str], on_skipped: SkippedUnitCallback = lambda _: None
 ) -> Iterator[SentencePair]:
     """Yield the units of a translation memory (TMX) that have both languages.
 
@@ -365,16 +331,12 @@ class TolerantLineReader:
         with open_decompressed_binary(self.path) as file:
             for number, raw in enumerate(file, 1):
                 if number > self._skip:
-                    yield self._decode(raw.removeprefix(BOM) if number == 1 else raw, number)
-
-    def _decode(self, raw: bytes, number: int) -> str:
-        try:
-            return raw.removesuffix(b"\n").removesuffix(b"\r").decode()
-        except UnicodeDecodeError as error:
-            byte = raw[error.start]
-            column = error.start + 1
-            self.problems[number] = f"must be UTF-8, but has the byte 0x{byte:02x} at {column}"
-            return ""
+                    try:
+                        line = _decode_line(raw, number)
+                    except UnicodeDecodeError as error:
+                        self.problems[number] = _describe(error)
+                        line = ""
+                    yield line
 
 
 def count_lines(path: str) -> int | None:

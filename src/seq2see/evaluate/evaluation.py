@@ -15,7 +15,8 @@ from seq2see import metrics
 from seq2see.config import Config
 from seq2see.data import fables
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
-from seq2see.data.fables import FableSentencePair, SplitName
+from seq2see.data.fables import FableSentencePair
+from seq2see.data.readers import SplitName
 from seq2see.errors import InputError
 from seq2see.evaluate.alignment_error_rate import AlignmentReport, HeadAlignmentScorer
 from seq2see.metrics import (

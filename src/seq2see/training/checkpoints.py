@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, flushed_file
-from seq2see.data import DataPosition
 from seq2see.data.batch_loader import UpdateBatches
+from seq2see.data.batch_sampler import DataPosition
 from seq2see.errors import InputError, TrainingError
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like

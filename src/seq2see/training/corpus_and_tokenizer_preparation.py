@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from seq2see.data import Corpus
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.encoded_corpus import encode_corpus, has_pairs_within_limits
 from seq2see.data.quality.empty_or_swapped_corpora import (
     SAMPLE_SIZE,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seq2see.cli.corpora_and_path_checks import read_test_set
-from seq2see.data import CorpusConfig
+from seq2see.data.corpus_config_and_reading import CorpusConfig
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def ids_of(encoded: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
 def test_ids_equal_those_of_the_tokenizers(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, threads: int, monkeypatch
 ) -> None:
-    monkeypatch.setattr(readers, "READ_BYTES", 100)
+    monkeypatch.setattr(readers, "LINES_PER_BLOCK", 7)
     read = []
     encoded = encode_corpus(
         corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache", threads, read.append

@@ -12,10 +12,8 @@ from itertools import pairwise
 import pytest
 
 from seq2see.data.fables import (
-    MASKED,
     FableSentencePair,
     PronounAnnotation,
-    SplitName,
     load_fables_split,
     load_unseen_pronoun_cases,
     select_pronoun_fables,
@@ -23,8 +21,9 @@ from seq2see.data.fables import (
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS, VERBS, build_conjugation
 from seq2see.data.fables.phrases import build_words, contract_and_elide, use_prevocalic_forms
-from seq2see.data.fables.pronoun_pairs import PRONOUN_FRAMES
+from seq2see.data.fables.pronoun_pairs import MASKED, PRONOUN_FRAMES
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
+from seq2see.data.readers import SplitName
 
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 FORMS = pytest.mark.parametrize("short", [False, True], ids=["full", "short"])

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2see.data import Corpus, CorpusConfig, digit_tasks, fables, readers
+from seq2see.data import digit_tasks, fables, readers
+from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.quality import statistics_and_models
 from seq2see.data.quality.analysis_and_filtering import (
     AcceptedPair,
@@ -554,9 +555,10 @@ def test_sample_does_not_depend_on_the_blocks_of_a_file(
     monkeypatch.setattr(statistics_and_models, "MAX_SAMPLE_PAIRS", 1000)
     numbered = [SentencePair(f"source {i}", f"target {i}") for i in range(20_000)]
     (tmp_path / "a.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in numbered), "utf-8")
-    monkeypatch.setattr(readers, "READ_BYTES", 4999)
+    expected = collect_per_pair_statistics(numbered).sample
+    monkeypatch.setattr(readers, "LINES_PER_BLOCK", 99)
     from_file = collect_per_pair_statistics(Corpus(CorpusConfig(files=["a.tsv"]), root=tmp_path))
-    assert from_file.sample == collect_per_pair_statistics(numbered).sample
+    assert from_file.sample == expected
 
 
 def test_long_source_keeps_its_fold() -> None:

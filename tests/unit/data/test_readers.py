@@ -17,10 +17,9 @@ from hypothesis import given, strategies as st
 
 from seq2see.data import readers
 from seq2see.data.readers import (
-    PairBlock,
     SentencePair,
-    _read_complete_lines,
     file_extension,
+    group_pairs_into_blocks,
     read_jsonl,
     read_lines,
     read_text_files,
@@ -55,10 +54,6 @@ def write(directory: Path, name: str, content: bytes | str) -> str:
     return str(path)
 
 
-def pairs_of(blocks: Iterable[PairBlock]) -> list[SentencePair]:
-    return [pair for block in blocks for pair in block.iter_pairs()]
-
-
 @pytest.mark.parametrize("extension", COMPRESSORS)
 def test_plain_and_compressed_files_are_read(tmp_path: Path, extension: str) -> None:
     path = write(tmp_path, "a.txt" + extension, COMPRESSORS[extension](b"one\ntwo\n\nfour"))
@@ -91,12 +86,12 @@ def test_byte_order_mark_is_removed_only_at_the_start(tmp_path: Path) -> None:
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a\tb\nc\td\n")))
-    assert pairs_of(read_tsv("-")) == [SentencePair("a", "b"), SentencePair("c", "d")]
+    assert list(read_tsv("-")) == [SentencePair("a", "b"), SentencePair("c", "d")]
 
 
 def test_tsv_columns_and_quotes_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", '1\t"He said\t"\n2\tx\ty\n')
-    assert pairs_of(read_tsv(path, (3, 1))) == [SentencePair('"', "1"), SentencePair("y", "2")]
+    assert list(read_tsv(path, (3, 1))) == [SentencePair('"', "1"), SentencePair("y", "2")]
 
 
 def test_jsonl_keys_may_be_nested(tmp_path: Path) -> None:
@@ -153,14 +148,11 @@ def test_tmx_does_not_read_external_files(tmp_path: Path) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_long_line_is_not_copied_for_each_block() -> None:
-    class Slow(io.BytesIO):
-        def read(self, _: int | None = -1) -> bytes:
-            return super().read(4096)
-
+@pytest.mark.parametrize("extension", ["", ".gz", ".xz"])
+def test_long_line_is_not_copied_for_each_block(tmp_path: Path, extension: str) -> None:
+    path = write(tmp_path, "a" + extension, COMPRESSORS[extension](b"x" * 40_000_000 + b"\nend"))
     began = process_time()
-    lengths = [len(lines) for lines in _read_complete_lines(Slow(b"x" * 40_000_000 + b"\nend"))]
-    assert sum(lengths) == 40_000_004
+    assert [len(line) for line in read_lines(path)] == [40_000_000, 3]
     assert process_time() - began < 2  # copying for each block takes a minute
 
 
@@ -170,9 +162,7 @@ def test_xz_with_zeros_between_streams_is_read(tmp_path: Path) -> None:
     assert list(read_lines(path)) == ["one"] + ["two"] * 500_000
 
 
-INVALID_FILES: dict[
-    str, tuple[dict[str, bytes], Callable[[str], Iterable[SentencePair | PairBlock]], str]
-] = {
+INVALID_FILES: dict[str, tuple[dict[str, bytes], Callable[[str], Iterable[SentencePair]], str]] = {
     "not UTF-8": (
         {"a": b"good\tx\nb\xffd\tx\n"},
         lambda d: read_tsv(f"{d}/a"),
@@ -290,7 +280,7 @@ INVALID_FILES: dict[
 def test_error_names_file_and_line(
     tmp_path: Path,
     files: dict[str, bytes],
-    read: Callable[[str], Iterable[SentencePair | PairBlock]],
+    read: Callable[[str], Iterable[SentencePair]],
     message: str,
 ) -> None:
     for name, content in files.items():
@@ -309,10 +299,10 @@ def test_written_pairs_are_read_back(tmp_path: Path, texts: list[str]) -> None:
     if pairs and pairs[0].source.startswith("\ufeff"):
         pairs[0] = SentencePair("x", "0")
     tsv = write(tmp_path, "a.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))
-    assert pairs_of(read_tsv(tsv)) == pairs
+    assert list(read_tsv(tsv)) == pairs
     source = write(tmp_path, "a", "".join(f"{s}\n" for s, _ in pairs))
     target = write(tmp_path, "b", "".join(f"{t}\r\n" for _, t in pairs))
-    assert pairs_of(read_text_files(source, target)) == pairs
+    assert list(read_text_files(source, target)) == pairs
     records = "".join(json.dumps(pair._asdict()) + "\n" for pair in pairs)
     jsonl = write(tmp_path, "a.jsonl", records)
     assert list(read_jsonl(jsonl, ("source", "target"))) == pairs
@@ -324,7 +314,7 @@ def test_extra_tsv_columns_are_ignored(tmp_path: Path, rows: list[tuple[str, int
         rows[0] = ("x", 0)
     texts = [f"{text}\t{number}" + "\tmore" * extra for number, (text, extra) in enumerate(rows)]
     path = write(tmp_path, "a.tsv", "\n".join(texts))
-    assert pairs_of(read_tsv(path, (2, 1))) == [
+    assert list(read_tsv(path, (2, 1))) == [
         SentencePair(str(number), text) for number, (text, _) in enumerate(rows)
     ]
 
@@ -333,7 +323,7 @@ def test_text_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(readers, "LINES_PER_BLOCK", 3)
     source = write(tmp_path, "a", "".join(f"{n}\n" for n in range(7)))
     target = write(tmp_path, "b", "".join(f"{n}\n" for n in range(8)))
-    blocks = read_text_files(source, source)
+    blocks = group_pairs_into_blocks(read_text_files(source, source))
     assert [block.sources for block in blocks] == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
     with pytest.raises(InputError, match="a must have as many lines as .*b, but ends after 7"):
         list(read_text_files(source, target))
@@ -353,7 +343,7 @@ GOOD = {
     ).encode(),
 }
 READERS: dict[str, Callable[[str], Iterable[SentencePair]]] = {
-    "a.tsv": lambda path: pairs_of(read_tsv(path)),
+    "a.tsv": read_tsv,
     "a.jsonl": lambda path: read_jsonl(path, ("s", "t")),
     "a.tmx": lambda path: read_tmx(path, ("en", "de")),
 }

@@ -27,15 +27,11 @@ from seq2see.data.fables.corpus import (
     select_pronoun_fables,
 )
 from seq2see.data.fables.phrases import split_words
-from seq2see.data.fables.pronoun_pairs import MASKED
-from seq2see.data.readers import SplitName
 
 __all__ = [
-    "MASKED",
     "ContrastivePair",
     "FableSentencePair",
     "PronounAnnotation",
-    "SplitName",
     "load_fables_split",
     "load_unseen_pronoun_cases",
     "select_pronoun_fables",

@@ -14,7 +14,6 @@ from typing import Self
 
 import numpy as np
 
-from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.quality.languages import LanguageChecker, fit_language_checker
 from seq2see.data.quality.line_shifts import LineShift, find_line_shifts
 from seq2see.data.quality.translation_lexicon import (
@@ -83,8 +82,7 @@ def iter_pair_chunks(
             "but is an iterator instead"
         )
     start = 0
-    blocks = pairs.read_blocks() if isinstance(pairs, Corpus) else group_pairs_into_blocks(pairs)
-    for block in blocks:
+    for block in group_pairs_into_blocks(pairs):
         yield PairChunk(start, block)
         start += len(block.sources)
         if on_stage:
