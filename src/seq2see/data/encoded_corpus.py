@@ -12,7 +12,7 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import compress
@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory
+from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, compute_sha256
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError, Problem, reading
@@ -58,10 +58,7 @@ class RaggedMemmap:
 
     def take(self, rows: IntArray) -> PackedIds:
         """Return the given rows."""
-        starts, lengths = self._ends[rows], self.lengths(rows)
-        before = np.cumsum(lengths) - lengths
-        indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        return PackedIds(self._values[indices], lengths)
+        return PackedIds.from_slices(self._values, self._ends[rows], self.lengths(rows))
 
 
 def _column_paths(path: Path) -> tuple[Path, Path]:
@@ -240,7 +237,7 @@ def encode_corpus(
     """
     key = hashlib.sha256(f"{FORMAT_VERSION} {corpus.fingerprint} {options.fingerprint}".encode())
     directory = cache_directory / key.hexdigest()[:32]
-    skipped = _read_verified(directory, options)
+    skipped = _read_verified(directory)
     if skipped is None:
         try:
             skipped = _write_corpus(corpus, options, directory, threads, on_encoded)
@@ -252,33 +249,25 @@ def encode_corpus(
 
 def has_pairs_within_limits(blocks: Iterable[PairBlock], options: EncodingOptions) -> bool:
     """Return whether an encoded corpus would have one of these pairs; nothing is written."""
-    return any(chunk.is_usable.any() for chunk in map(_Encoder(options, 1), blocks))
+    return any(_encode_block(block, options).is_usable.any() for block in blocks)
 
 
-def _column_names(options: EncodingOptions) -> list[str]:
-    return ["source", "target"] + ["source-text", "target-text"] * options.store_text
-
-
-def _column_files(directory: Path, options: EncodingOptions) -> list[Path]:
-    names = _column_names(options)
-    return [path for name in names for path in _column_paths(directory / name)]
-
-
-def _read_verified(directory: Path, options: EncodingOptions) -> SkippedPairs | None:
+def _read_verified(directory: Path) -> SkippedPairs | None:
     """Return the skipped pairs of the metadata; None if a file is missing or damaged."""
     try:
         metadata = json.loads((directory / METADATA_FILE).read_text("utf-8"))
         skipped = SkippedPairs(**metadata["skipped"])
-        if metadata == _build_metadata(skipped, _column_files(directory, options)):
+        if metadata == _build_metadata(skipped, directory):
             return skipped
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # missing or damaged
     return None
 
 
-def _build_metadata(skipped: SkippedPairs, files: Sequence[Path]) -> dict[str, Any]:
+def _build_metadata(skipped: SkippedPairs, directory: Path) -> dict[str, Any]:
     """Return the metadata of an encoded corpus, with checksums of the files and of itself."""
-    content = {"skipped": asdict(skipped), "files": {f.name: _checksum(f) for f in files}}
+    files = sorted(file for file in directory.iterdir() if file.name != METADATA_FILE)
+    content = {"skipped": asdict(skipped), "files": {f.name: compute_sha256(f) for f in files}}
     return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
@@ -296,10 +285,10 @@ def _write_corpus(
             skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
             if corpus.was_changed:
                 raise InputError(f"{corpus.name} was changed while it was read: start again")
-            metadata = _build_metadata(skipped, _column_files(temporary, options))
+            metadata = _build_metadata(skipped, temporary)
             (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
     except OSError:
-        existing = _read_verified(directory, options)
+        existing = _read_verified(directory)
         if existing is None:
             raise
         return existing  # another process has written it
@@ -313,14 +302,6 @@ def _remove_stale(cache_directory: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _checksum(path: Path) -> int:
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            checksum = zlib.crc32(block, checksum)
-    return checksum
-
-
 def _write_columns(
     corpus: Corpus,
     options: EncodingOptions,
@@ -328,14 +309,12 @@ def _write_columns(
     threads: int,
     on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
-    encoder = _Encoder(options, threads)
     skipped, num_read = SkippedPairs(), 0
     with ExitStack() as stack:
-        columns = [
-            stack.enter_context(_open_column(directory / name)) for name in _column_names(options)
-        ]
-        blocks = corpus.read_fingerprinted_blocks(skipped.add_missing_language)
-        for chunk in map(encoder, blocks):
+        names = ["source", "target"] + ["source-text", "target-text"] * options.store_text
+        columns = [stack.enter_context(_open_column(directory / name)) for name in names]
+        for block in corpus.read_fingerprinted_blocks(skipped.add_missing_language):
+            chunk = _encode_block(block, options, threads)
             for append, rows in zip(columns, chunk.columns, strict=True):
                 append(rows)
             skipped.add_chunk(chunk, num_read)
@@ -353,27 +332,18 @@ class _EncodedChunk:
     is_empty: NDArray[np.bool_]
 
 
-class _Encoder:
-    """Encodes blocks of pairs."""
-
-    def __init__(self, options: EncodingOptions, threads: int) -> None:
-        self.options = options
-        self.threads = threads
-        self.prefix_ids = options.prefix_ids
-        self.dtype = _ids_dtype(options.tokenizers)
-
-    def __call__(self, block: PairBlock) -> _EncodedChunk:
-        tokenizers, max_length = self.options.tokenizers, self.options.max_length
-        source = tokenizers.source.encode_packed(block.sources, self.threads)
-        target = tokenizers.target.encode_packed(block.targets, self.threads)
-        is_empty = (source.lengths == 0) | (target.lengths == 0)
-        source = source.prepend(self.prefix_ids)
-        is_usable = ~is_empty & (np.maximum(source.lengths, target.lengths) <= max_length)
-        columns = [source.select(is_usable), target.select(is_usable)]
-        columns = [PackedIds(side.ids.astype(self.dtype), side.lengths) for side in columns]
-        if self.options.store_text:
-            columns += [_pack_text(compress(side, is_usable)) for side in block]
-        return _EncodedChunk(columns, is_usable, is_empty)
+def _encode_block(block: PairBlock, options: EncodingOptions, threads: int = 1) -> _EncodedChunk:
+    source = options.tokenizers.source.encode_packed(block.sources, threads)
+    target = options.tokenizers.target.encode_packed(block.targets, threads)
+    is_empty = (source.lengths == 0) | (target.lengths == 0)
+    source = source.prepend(options.prefix_ids)
+    is_usable = ~is_empty & (np.maximum(source.lengths, target.lengths) <= options.max_length)
+    dtype = _ids_dtype(options.tokenizers)
+    selected = (side.select(is_usable) for side in (source, target))
+    columns = [PackedIds(side.ids.astype(dtype), side.lengths) for side in selected]
+    if options.store_text:
+        columns += [_pack_text(compress(side, is_usable)) for side in block]
+    return _EncodedChunk(columns, is_usable, is_empty)
 
 
 def _pack_text(lines: Iterable[str]) -> PackedIds:

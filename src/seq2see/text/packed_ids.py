@@ -31,6 +31,13 @@ class PackedIds(NamedTuple):
         return cls(np.fromiter(chain.from_iterable(lines), np.int64, int(lengths.sum())), lengths)
 
     @classmethod
+    def from_slices(cls, ids: NDArray[Any], starts: IntArray, lengths: IntArray) -> PackedIds:
+        """Return slices of concatenated ids, given the start and the length of each."""
+        before = np.cumsum(lengths) - lengths
+        indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+        return cls(ids[indices], lengths)
+
+    @classmethod
     def concatenate(cls, parts: Sequence[PackedIds]) -> PackedIds:
         """Return the lines of all parts, in order."""
         if len(parts) == 1:
@@ -38,11 +45,27 @@ class PackedIds(NamedTuple):
         ids, lengths = zip(*parts, strict=True)
         return cls(np.concatenate(ids), np.concatenate(lengths))
 
+    @property
+    def line_starts(self) -> IntArray:
+        """The index of the first id of each line."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def line_indices(self) -> IntArray:
+        """The line of each id."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    def take(self, lines: IntArray) -> PackedIds:
+        """Return the given lines, in this order."""
+        return PackedIds.from_slices(self.ids, self.line_starts[lines], self.lengths[lines])
+
     def to_lists(self) -> list[list[int]]:
         """Return one list of ids per line."""
-        ids, ends = self.ids.tolist(), np.cumsum(self.lengths)
-        starts = (ends - self.lengths).tolist()
-        return [ids[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]
+        ids, lines = (
+            self.ids.tolist(),
+            zip(self.line_starts.tolist(), self.lengths.tolist(), strict=True),
+        )
+        return [ids[start : start + length] for start, length in lines]
 
     def select(self, mask: NDArray[np.bool_]) -> PackedIds:
         """Return the lines for which the mask is True."""
@@ -54,8 +77,8 @@ class PackedIds(NamedTuple):
         """Return all lines with these ids in front of each."""
         if not prefix:
             return self
-        starts = np.cumsum(self.lengths) - self.lengths
-        ids = np.insert(self.ids, np.repeat(starts, len(prefix)), list(prefix) * len(starts))
+        indices = np.repeat(self.line_starts, len(prefix))
+        ids = np.insert(self.ids, indices, list(prefix) * len(self.lengths))
         return PackedIds(ids, self.lengths + len(prefix))
 
 
@@ -105,10 +128,7 @@ class CachedWordEncoder:
         numbers = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
         self._encode_new_words(threads)
         starts = self._ends[numbers]
-        lengths = self._ends[numbers + 1] - starts
-        before = np.cumsum(lengths) - lengths
-        indices = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
-        return PackedIds(self._ids[indices], lengths)
+        return PackedIds.from_slices(self._ids, starts, self._ends[numbers + 1] - starts)
 
     def _encode_new_words(self, threads: int) -> None:
         """Encode the words that have a number but no ids yet."""

@@ -112,7 +112,7 @@ def _where(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=2, mark="?")
 def _how_many(choose: WordChooser) -> BilingualPhrase:
     """How many apples did the goat eat? Combien de pommes est-ce que la chèvre a mangées ?"""
-    verb = choose.verb("transitive", "manger voir trouver acheter vendre voler porter")
+    verb = choose.verb("how_many")
     subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
     kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
     noun = choose.noun(kinds, subject.noun)
@@ -213,14 +213,13 @@ def _object_relative(choose: WordChooser) -> BilingualPhrase:
 @register_construction()
 def _found_relative(choose: WordChooser) -> BilingualPhrase:
     """The girl is looking for the key that the boy hid. … la clé que le garçon a cachée."""
-    verb = choose.verb("transitive", "cacher perdre acheter trouver vendre voler")
+    verb = choose.verb("found_relative")
     kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
     thing = choose.noun_phrase(kinds, "the")
     other = choose.noun_phrase(verb.subject_kinds, exclude=[thing.noun])
     seeker = choose.noun_phrase(("person",), exclude=[other.noun, thing.noun])
     group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
-    seeking = choose.verb("transitive", "chercher voir regarder")
-    main = clause(seeker, seeking, "present", thing)
+    main = clause(seeker, choose.verb("seeking"), "present", thing)
     return main + build_phrase("that", "que") + other + group
 
 
@@ -228,7 +227,7 @@ def _found_relative(choose: WordChooser) -> BilingualPhrase:
 def _place_relative(choose: WordChooser) -> BilingualPhrase:
     """The house where the witch lives is dark. La maison où habite la sorcière est sombre."""
     place = choose.noun_phrase(("building", "hollow", "land"), "the", adjective_rate=0)
-    verb = choose.verb("intransitive", "dormir chanter travailler danser attendre reposer")
+    verb = choose.verb("place_relative")
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
     tense = choose.pick_tense("present", "imperfect")
     adjective = choose.adjective(place.noun, "predicative")
@@ -262,9 +261,7 @@ def _two_verbs(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=4)
 def _object_pronoun(choose: WordChooser) -> BilingualPhrase:
     """The girl found the key and hid it. La fille a trouvé la clé et l'a cachée."""
-    first = choose.verb("transitive", "trouver chercher acheter voir")
-    infinitives = "cacher vendre nettoyer porter pousser soulever regarder"
-    second = choose.verb("transitive", infinitives)
+    first, second = choose.verb("finding"), choose.verb("handling")
     items = {"fruit", "load", "belonging"}.intersection(second.object_kinds)
     shared = tuple(kind for kind in first.object_kinds if kind in items)
     if not shared:
@@ -280,9 +277,7 @@ def _object_pronoun(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=3)
 def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
     """The hunter saw the goat but didn't follow it. … a vu la chèvre mais ne l'a pas suivie."""
-    first = choose.verb("transitive", "voir entendre chercher attendre")
-    infinitives = "suivre poursuivre réveiller aider effrayer caresser"
-    second = choose.verb("transitive", infinitives)
+    first, second = choose.verb("noticing"), choose.verb("bothering")
     hunter = choose.noun_phrase(("person",), ("the", "the", "a", "this"))
     prey = choose.noun_phrase(("animal",), ("the", "a"))
     tense = choose.pick_tense("past", "past", "future")
@@ -294,7 +289,7 @@ def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=3)
 def _so_that_not(choose: WordChooser) -> BilingualPhrase:
     """The box is so heavy that the donkey can't carry it. … que l'âne ne peut pas la porter."""
-    verb = choose.verb("transitive", "traverser gravir porter soulever pousser manger tirer")
+    verb = choose.verb("so_that_not")
     thing = choose.noun_phrase(verb.object_kinds, ("the", "this"), adjective_rate=0)
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
     adjective = choose.adjective(thing.noun, "hindrance")
@@ -365,7 +360,7 @@ def _before_doing(choose: WordChooser) -> BilingualPhrase:
 def _in_order_to(choose: WordChooser) -> BilingualPhrase:
     """The fox hid to watch the goat. Le renard s'est caché pour regarder la chèvre."""
     subject, verb, obj = choose.intended_action()
-    way = choose.verb("intransitive", "revenir courir rester partir lever")
+    way = choose.verb("in_order_to")
     main = clause(subject, way, choose.pick_tense("past", "future"))
     return main + POUR + infinitive_phrase(verb) + obj
 

@@ -193,37 +193,36 @@ def _fits(phrase: BilingualPhrase, max_words: int) -> bool:
 
 
 @lru_cache(maxsize=16)  # called several times in a row for each phrase
-def _english_words(phrase: BilingualPhrase) -> Words:
-    return capitalize_sentences(adjust_english_articles(phrase.en))
-
-
-@lru_cache(maxsize=16)
-def _french_words(phrase: BilingualPhrase) -> Words:
-    return capitalize_sentences(contract_and_elide(phrase.fr))
+def _adjust(phrase: BilingualPhrase) -> BilingualPhrase:
+    """Return the phrase with capital letters, and words that depend on their neighbors adjusted."""
+    en, fr = adjust_english_articles(phrase.en), contract_and_elide(phrase.fr)
+    return BilingualPhrase(capitalize_sentences(en), capitalize_sentences(fr))
 
 
 def _render(phrase: BilingualPhrase) -> tuple[str, str]:
     """Return the texts of a phrase in English and French."""
-    french = join_words(_french_words(phrase), spaced_marks="?!")
-    return join_words(_english_words(phrase)), french
+    adjusted = _adjust(phrase)
+    return join_words(adjusted.en), join_words(adjusted.fr, spaced_marks="?!")
 
 
 def _english_key(draft: SentenceDraft) -> str:
-    return join_words(_english_words(draft.phrase)).lower()
+    return _render(draft.phrase)[0].lower()
 
 
 def _build_fable(draft: SentenceDraft) -> FableSentencePair:
-    alignment = compute_alignment(_english_words(draft.phrase), _french_words(draft.phrase))
+    adjusted = _adjust(draft.phrase)
+    alignment = compute_alignment(adjusted.en, adjusted.fr)
     pronoun = _annotate_pronoun(draft) if isinstance(draft, MinimalPairSentence) else None
     return FableSentencePair(*_render(draft.phrase), alignment, draft.name, pronoun)
 
 
 def _annotate_pronoun(item: MinimalPairSentence) -> PronounAnnotation:
-    en, fr = _english_words(item.phrase), _french_words(item.phrase)
+    adjusted = _adjust(item.phrase)
+    en, fr = adjusted.en, adjusted.fr
     contrastive_pair = masked_pair = None
-    if item.is_decisive:
-        contrastive_pair = _build_contrastive_pair(item.phrase, item.rebuild(correct=False))
-        masked, masked_wrong = (item.rebuild(correct, masked=True) for correct in (True, False))
+    if item.variants:
+        wrong, masked, masked_wrong = item.variants
+        contrastive_pair = _build_contrastive_pair(item.phrase, wrong)
         masked_pair = _build_contrastive_pair(masked, masked_wrong)
     return PronounAnnotation(
         source_index=_find_role(en, "pronoun"),

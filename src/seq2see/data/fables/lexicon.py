@@ -187,7 +187,8 @@ BE_PRESENT: dict[Person, str] = {"I": "am", "we": "are", "you": "are", "it": "is
 class Verb:
     """A verb in both languages, with its particle or preposition in each."""
 
-    group: str
+    groups: tuple[str, ...]
+    """Its kind, the constructions that use it, and other groups that they choose verbs from."""
     en: str
     en_third_person: str
     en_ing: str
@@ -255,7 +256,8 @@ DETERMINERS = {each.name: each for each in read_table("determiners", Determiner)
 NUMBERS = tuple(name for name, each in DETERMINERS.items() if each.kind == "number")
 VERBS: dict[str, tuple[Verb, ...]] = {}
 for _verb in read_table("verbs", Verb):
-    VERBS[_verb.group] = (*VERBS.get(_verb.group, ()), _verb)
+    for _group in _verb.groups:
+        VERBS[_group] = (*VERBS.get(_group, ()), _verb)
 BE_VERB, BE_AS_AVOIR = VERBS["being"]  # the second is "avoir", as in "be hungry", "avoir faim"
 ADVERBIALS: dict[tuple[str, str], list[Adverbial]] = {}
 """By group and tense."""

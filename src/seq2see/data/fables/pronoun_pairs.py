@@ -70,17 +70,6 @@ class TransitiveEvent:
         return clause(self.subject, self.verb, tense, self.direct_object, negation)
 
 
-def _transitive_verbs(infinitives: str) -> tuple[Verb, ...]:
-    return tuple(v for v in VERBS["transitive"] if v.fr.infinitive in infinitives.split())
-
-
-HINDERED_VERBS = _transitive_verbs(
-    "traverser gravir entrer explorer porter soulever pousser tirer manger goûter voler"
-)
-"""Actions that may fail because of a property of the subject or the object."""
-CARE_VERBS = _transitive_verbs("nourrir caresser brosser gronder")
-MAINTENANCE_VERBS = _transitive_verbs("peindre réparer balayer construire décorer")
-
 EventClauseBuilder = Callable[[TransitiveEvent], BilingualPhrase]
 
 
@@ -93,7 +82,8 @@ class PronounFrame:
     conjunction: tuple[str, str] = BECAUSE
     tense: Tense = "imperfect"
     degree: tuple[str, str] | None = TOO
-    verbs: tuple[Verb, ...] = HINDERED_VERBS
+    verbs: str = "hindered"
+    """Group of the verbs of the event."""
     in_short_corpus: bool = False
     it_is_object: bool = False
     """Whether "it" is the object of another verb."""
@@ -156,8 +146,6 @@ def _express(tense: Tense, negation: Negation = "") -> EventClauseBuilder:
 
 
 BUT = (", but", ", mais")
-OBSTACLE_VERBS = _transitive_verbs("traverser gravir")
-AVOIDING_VERBS = _transitive_verbs("éviter quitter contourner")
 PRONOUN_FRAMES = (
     # The animal didn't cross the street because it was too tired.
     PronounFrame("because_it_was", _express("past", "not"), in_short_corpus=True),
@@ -182,13 +170,13 @@ PRONOUN_FRAMES = (
     # The farmer says that the animal didn't cross the street because it was too tired.
     PronounFrame("hearsay", _report),
     # The animal avoided the street because it was too tired.
-    PronounFrame("avoided", _express("past"), verbs=AVOIDING_VERBS),
+    PronounFrame("avoided", _express("past"), verbs="avoiding"),
     # Yesterday, the animal didn't cross the street because it was very tired.
     PronounFrame("dated_reason", _date, degree=VERY),
     # The street frightened the animal because it was too wide.
-    PronounFrame("turned_round", _obstruct, verbs=OBSTACLE_VERBS),
+    PronounFrame("turned_round", _obstruct, verbs="obstacle"),
     # The dog was waiting in front of the house because the girl was feeding it.
-    PronounFrame("while_someone", _express("imperfect"), verbs=VERBS["staying"], it_is_object=True),
+    PronounFrame("while_someone", _express("imperfect"), verbs="staying", it_is_object=True),
     # While the girl was singing, the animal tried to cross the street, but it was too tired.
     PronounFrame("meanwhile_tried", _try_meanwhile, BUT),
 )
@@ -213,21 +201,13 @@ class SentenceDraft:
 
 @dataclass(frozen=True, slots=True)
 class MinimalPairSentence(SentenceDraft):
-    """One sentence of a minimal pair, which can be built again with another pronoun."""
+    """One sentence of a minimal pair."""
 
-    build: Callable[[Gender, Predicate | None], BilingualPhrase]
-    """Returns the sentence for a gender of "it" and a predicate; None masks the predicate."""
-    gender: Gender
-    predicate: Predicate
     antecedent: PronounRole
     """The role of the noun that "it" refers to."""
-    is_decisive: bool
-    """Whether the French pronoun would differ for the other candidate."""
-
-    def rebuild(self, correct: bool, masked: bool = False) -> BilingualPhrase:
-        """Return the sentence with the correct or the wrong pronoun, optionally masked."""
-        other: Gender = "f" if self.gender == "m" else "m"
-        return self.build(self.gender if correct else other, None if masked else self.predicate)
+    variants: tuple[BilingualPhrase, BilingualPhrase, BilingualPhrase] | None
+    """The sentence with the wrong pronoun; and, with the predicate masked, the sentence with the
+    correct and with the wrong pronoun. None if both candidates have the same gender."""
 
 
 def is_reserved_noun_adjective_pair(noun: Noun, adjective: Adjective) -> bool:
@@ -257,37 +237,36 @@ def list_noun_hindrance_pairs(
 
 def generate_pronoun_minimal_pair(
     choose: WordChooser, short: bool = False, unseen: bool = False
-) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+) -> tuple[MinimalPairSentence, ...]:
     """Return two sentences that differ only in the predicate of "it".
 
     With `unseen`, noun and predicate are reserved pairs.
     """
     frames = [each for each in PRONOUN_FRAMES if each.in_short_corpus or not short]
     frame = choose.pick([each for each in frames if not (unseen and each.it_is_object)])
-    verb = choose.pick(_available_verbs(choose.lexicon, frame, unseen))
+    verbs = choose.lexicon.verbs[frame.verbs]
+    verb = choose.pick(
+        [v for v in verbs if list_noun_hindrance_pairs(choose.lexicon, v.object_kinds, unseen)]
+    )
     subject, obj = _choose_candidates(choose, verb, unseen)
     subject_phrase = _neutral_noun_phrase(choose, subject[0], "subject")
     object_phrase = _neutral_noun_phrase(choose, obj[0], "object")
     event = TransitiveEvent(choose, subject_phrase, verb, object_phrase)
     if not frame.it_is_object:
         return _build_minimal_pair(frame, event, subject[1], obj[1])
-    maintenance = [each for each in MAINTENANCE_VERBS if obj[0].kind in each.object_kinds]
-    return _build_minimal_pair(frame, event, choose.pick(CARE_VERBS), choose.pick(maintenance))
+    maintenance = [v for v in VERBS["maintenance"] if obj[0].kind in v.object_kinds]
+    return _build_minimal_pair(frame, event, choose.verb("care"), choose.pick(maintenance))
 
 
 def _build_minimal_pair(
-    frame: PronounFrame,
-    event: TransitiveEvent,
-    subject_predicate: Predicate,
-    object_predicate: Predicate,
-) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+    frame: PronounFrame, event: TransitiveEvent, *predicates: Predicate
+) -> tuple[MinimalPairSentence, ...]:
     """Fill a frame with a predicate of the subject, and with one of the object."""
     who = EMPTY_PHRASE
     if frame.it_is_object:
         who = event.choose.noun_phrase(("person",), "the", plural=False, adjective_rate=0.2)
     main = frame.build_event_clause(event)
 
-    @cache  # both sentences share their masked forms
     def build(gender: Gender, predicate: Predicate | None) -> BilingualPhrase:
         # each full stop needs its own alignment key, because a text may have two sentences
         start, full_stop = main + build_phrase(*frame.conjunction), build_phrase(".", ".")
@@ -297,16 +276,18 @@ def _build_minimal_pair(
         assert not isinstance(predicate, Verb)
         return start + frame.build_it_clause(gender, predicate) + full_stop
 
-    def build_item(
-        antecedent: PronounRole, gender: Gender, predicate: Predicate
-    ) -> MinimalPairSentence:
-        phrase = build(gender, predicate)
-        item = (build, gender, predicate, antecedent, genders[0] != genders[1])
-        return MinimalPairSentence(frame.name, phrase, *item)
-
+    roles: tuple[PronounRole, PronounRole] = ("subject", "object")
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
-    subject_item = build_item("subject", genders[0], subject_predicate)
-    return subject_item, build_item("object", genders[1], object_predicate)
+    sentences = []
+    for role, gender, other, predicate in zip(
+        roles, genders, genders[::-1], predicates, strict=True
+    ):
+        variants = None
+        if gender != other:
+            variants = build(other, predicate), build(gender, None), build(other, None)
+        phrase = build(gender, predicate)
+        sentences.append(MinimalPairSentence(frame.name, phrase, role, variants))
+    return tuple(sentences)
 
 
 def _build_it_object(gender: Gender, verb: Verb | None) -> BilingualPhrase:
@@ -320,9 +301,7 @@ def _build_it_object(gender: Gender, verb: Verb | None) -> BilingualPhrase:
     return BilingualPhrase(build_words("was") + masked.en + it.en, it.fr + masked.fr)
 
 
-def build_textbook_minimal_pair(
-    choose: WordChooser,
-) -> tuple[MinimalPairSentence, MinimalPairSentence]:
+def build_textbook_minimal_pair(choose: WordChooser) -> tuple[MinimalPairSentence, ...]:
     """Return the textbook sentences: "The animal didn't cross the street because it was too …"."""
     animal, street = (next(n for n in NOUNS if n.en == name) for name, _ in TEXTBOOK_PAIRS)
     tired, wide = (next(a for a in ADJECTIVES if a.en == name) for _, name in TEXTBOOK_PAIRS)
@@ -330,13 +309,6 @@ def build_textbook_minimal_pair(
     subject = build_noun_phrase("the", animal, role="subject")
     event = TransitiveEvent(choose, subject, cross, build_noun_phrase("the", street, role="object"))
     return _build_minimal_pair(PRONOUN_FRAMES[0], event, tired, wide)
-
-
-def _available_verbs(lexicon: FableLexicon, frame: PronounFrame, unseen: bool) -> list[Verb]:
-    """Return the verbs of a frame that are in the lexicon and have candidate objects."""
-    missing = set(VERBS["transitive"]).difference(lexicon.verbs["transitive"])
-    verbs = [verb for verb in frame.verbs if verb not in missing]
-    return [verb for verb in verbs if list_noun_hindrance_pairs(lexicon, verb.object_kinds, unseen)]
 
 
 def _choose_candidates(

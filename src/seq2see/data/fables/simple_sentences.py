@@ -81,7 +81,7 @@ def _intransitive(choose: WordChooser) -> BilingualPhrase:
 @register_construction()
 def _manner(choose: WordChooser) -> BilingualPhrase:
     """The goat walks slowly. La chèvre marche lentement."""
-    verb = choose.verb("intransitive", "courir marcher travailler nager respirer danser")
+    verb = choose.verb("manner")
     how = choose.adverbial("manner")
     return clause(choose.noun_phrase(ANIMATE, adjective_rate=0.5), verb, choose.tense(verb)) + how
 
@@ -123,11 +123,10 @@ def _no_longer(choose: WordChooser) -> BilingualPhrase:
     """The fox no longer sleeps in the cave. Le renard ne dort plus dans la grotte."""
     tense = choose.pick_tense("present", "present", "future")
     if choose.chance(0.5):
-        infinitives = "jouer parler obéir traverser visiter nourrir habiter"
-        verb = choose.verb("transitive", infinitives)
+        verb = choose.verb("former_action")
         subject, obj = choose.noun_phrase(verb.subject_kinds), choose.definite_object(verb)
         return clause(subject, verb, tense, obj, "no longer")
-    verb = choose.verb("intransitive", "dormir courir chanter travailler danser nager")
+    verb = choose.verb("former_activity")
     subject = choose.noun_phrase(verb.subject_kinds)
     return clause(subject, verb, tense, negation="no longer") + choose.location()
 
@@ -135,7 +134,7 @@ def _no_longer(choose: WordChooser) -> BilingualPhrase:
 @register_construction()
 def _nothing(choose: WordChooser) -> BilingualPhrase:
     """The fox saw nothing in the cave. Le renard n'a rien vu dans la grotte."""
-    verb = choose.verb("transitive", "voir manger trouver entendre acheter cacher voler")
+    verb = choose.verb("nothing")
     where = choose.location() if choose.chance(0.6) else EMPTY_PHRASE
     tense = choose.pick_tense("past", "past", "future", "present")
     subject = choose.noun_phrase(verb.subject_kinds)
@@ -210,17 +209,10 @@ def _giving(choose: WordChooser) -> BilingualPhrase:
     return giver + group + gift + build_phrase(verb.en_particle, verb.fr_particle) + receiver
 
 
-PASSIVE_VERBS = (
-    "trouver porter pousser aider remercier saluer mordre réveiller inviter protéger consoler "
-    "gronder nourrir caresser brosser acheter vendre cacher nettoyer peindre réparer balayer "
-    "construire décorer ouvrir fermer dessiner garder poursuivre effrayer admirer voler"
-)
-
-
 @register_construction(weight=3)
 def _passive(choose: WordChooser) -> BilingualPhrase:
     """The mouse was found by the cat. La souris a été trouvée par le chat."""
-    verb = choose.verb("transitive", PASSIVE_VERBS)
+    verb = choose.verb("passive")
     agent = choose.noun_phrase(verb.subject_kinds)
     victim = choose.noun_phrase(verb.object_kinds, exclude=[agent.noun])
     tense = choose.pick_tense("past", "future")
@@ -235,8 +227,7 @@ def _passive(choose: WordChooser) -> BilingualPhrase:
 def _first_person(choose: WordChooser) -> BilingualPhrase:
     """I saw my horse near the bridge. J'ai vu mon cheval près du pont."""
     person: Person = choose.pick(("I", "I", "we"))
-    infinitives = "voir chercher trouver regarder suivre porter dessiner acheter"
-    verb = choose.verb("transitive", infinitives)
+    verb = choose.verb("first_person")
     mine = "my" if person == "I" else "our"
     determiner = choose.pick((mine, "the", *NUMBERS[:4], "a", "this"))
     plural = True if determiner in NUMBERS else None
@@ -251,7 +242,7 @@ def _first_person(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=4)
 def _ownership(choose: WordChooser) -> BilingualPhrase:
     """The princess lost her crown. La princesse a perdu sa couronne."""
-    verb = choose.verb("transitive", "chercher perdre trouver cacher vendre porter toucher")
+    verb = choose.verb("ownership")
     owner = choose.noun_phrase(verb.subject_kinds)
     own = "its" if owner.noun.kind == "animal" else "her" if owner.noun.gender == "f" else "his"
     own = "their" if owner.agreement.plural else own
@@ -313,7 +304,7 @@ def _superlative(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=4)
 def _partitive(choose: WordChooser) -> BilingualPhrase:
     """The girl is eating some bread. La fille mange du pain."""
-    verb = choose.verb("transitive", "manger acheter vendre")
+    verb = choose.verb("partitive")
     food = build_noun_phrase("some", choose.noun(("provision",)))
     tense = choose.tense(verb)
     where = choose.location() if choose.chance(0.4) else EMPTY_PHRASE
@@ -324,7 +315,7 @@ def _partitive(choose: WordChooser) -> BilingualPhrase:
 @register_construction()
 def _none(choose: WordChooser) -> BilingualPhrase:
     """The girl doesn't eat any bread. La fille ne mange pas de pain."""
-    verb = choose.verb("transitive", "manger acheter vendre")
+    verb = choose.verb("partitive")
     food = build_noun_phrase("any", choose.noun(("fruit", "dish")), plural=True)
     if choose.chance(0.5):
         food = build_noun_phrase("any", choose.noun(("provision",)))

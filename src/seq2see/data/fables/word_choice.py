@@ -24,7 +24,6 @@ from seq2see.data.fables.phrases import (
     BilingualPhrase,
     Negation,
     NounPhrase,
-    PronounRole,
     build_noun_phrase,
     build_phrase,
 )
@@ -91,7 +90,6 @@ class WordChooser:
         determiner: str | tuple[str, ...] = ANY_DETERMINER,
         plural: bool | None = None,
         adjective_rate: float = 0.3,
-        role: PronounRole = "",
         exclude: Sequence[Noun] = (),
     ) -> NounPhrase:
         """Return a noun with a determiner and, with probability `adjective_rate`, adjectives.
@@ -109,7 +107,7 @@ class WordChooser:
         if plural is None:
             plural = self.chance(0.25)
         adjectives = self._choose_adjectives(noun, adjective_rate)
-        return build_noun_phrase(determiner, noun, adjectives, plural, role)
+        return build_noun_phrase(determiner, noun, adjectives, plural)
 
     def _choose_adjectives(self, noun: Noun, rate: float) -> tuple[Adjective, ...]:
         if not self.chance(rate):
@@ -141,13 +139,9 @@ class WordChooser:
         """Return a definite object of a verb, as negated clauses require."""
         return self.noun_phrase(verb.object_kinds, DEFINITE, exclude=exclude)
 
-    def verb(self, group: str, infinitives: str = "") -> Verb:
-        """Choose a verb of a group, optionally with one of the given French infinitives."""
-        verbs = self.lexicon.verbs[group]
-        if not infinitives:
-            return self.pick(verbs)
-        allowed = infinitives.split()
-        return self.pick([verb for verb in verbs if verb.fr.infinitive in allowed])
+    def verb(self, group: str) -> Verb:
+        """Choose a verb of a group in verbs.tsv."""
+        return self.pick(self.lexicon.verbs[group])
 
     def tense(self, verb: Verb) -> Tense:
         """Choose a tense that the verb can have."""

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from seq2see.data.quality.report import (
     CorpusReport,
     Distribution,
     FindingExample,
-    ModelSuggestion,
     SideReport,
     TestPairsInCorpusCounts,
     UncoveredCharacters,
@@ -29,11 +29,10 @@ from seq2see.data.quality.rules import RuleViolation, find_rule_violations
 from seq2see.data.quality.statistics_and_models import (
     CorpusModel,
     PairChunk,
-    PerPairStatistics,
     collect_per_pair_statistics,
     iter_pair_chunks,
 )
-from seq2see.data.quality.words_and_word_ids import BoolArray, compute_match_key
+from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair
 from seq2see.progress_callbacks import StageCallback
 from seq2see.text import Tokenizer, TokenizerPair
@@ -259,10 +258,14 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
     ]
     source_counts, target_counts = statistics.character_counts
     overlap = counter.overlap.compute_overlap()
+    is_accepted = np.frombuffer(counter.is_accepted, np.bool_)
+    num_accepted = int(is_accepted.sum())
+    num_words = int(statistics.word_counts[:, is_accepted].sum())
+    sample = list(compress(statistics.sample, is_accepted[statistics.sample_indices]))
     has_both = (source_counts > 0) & (target_counts > 0)
     return CorpusReport(
         num_pairs=statistics.num_pairs,
-        num_accepted=sum(counter.is_accepted),
+        num_accepted=num_accepted,
         source=sides[0],
         target=sides[1],
         length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
@@ -271,18 +274,10 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
         ),
         shifts=model.shifts,
         overlap=overlap,
-        suggestion=_suggest(statistics, np.frombuffer(counter.is_accepted, np.bool_)),
+        suggestion=suggest_model(num_accepted, num_words, sample),
         skipped_checks=tuple(_skipped_checks(model)),
         sample=statistics.sample,
     )
-
-
-def _suggest(statistics: PerPairStatistics, is_accepted: BoolArray) -> ModelSuggestion:
-    """Suggest a model for the accepted pairs."""
-    sampled = zip(statistics.sample, is_accepted[statistics.sample_indices], strict=True)
-    sample = [pair for pair, accepted in sampled if accepted]
-    num_words = int(statistics.word_counts[:, is_accepted].sum())
-    return suggest_model(int(is_accepted.sum()), num_words, sample)
 
 
 def _skipped_checks(model: CorpusModel) -> Iterator[str]:

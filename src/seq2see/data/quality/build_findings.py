@@ -33,8 +33,8 @@ _TEXTS: Mapping[str, str] = {
     "({matching_sources:,} of {num_test_pairs:,} test sources match, {exact_sources:,} exactly)",
     "swapped": "source and target seem to be swapped",
     "wrong_language": "one side seems to be in another language",
-    "length_ratio": "the target is much too long or too short for its source{cause}",
-    "misaligned": "the sides are unlikely to be translations of each other{cause}",
+    "length_ratio": "the target is much too long or too short for its source: {cause}",
+    "misaligned": "the sides are unlikely to be translations of each other: {cause}",
     "number_mismatch": "numbers on both sides, but none in common: other units and times, or "
     "errors",
     "carriage_returns": "carriage returns inside lines, which do not end a line; if they should, "
@@ -148,17 +148,13 @@ def _find_pairs(
             share = count / model.statistics.num_pairs
             severity = _compute_severity(name, share)
             # even good corpora have a few such pairs in a thousand
-            cause = (
-                ": free translations, or misaligned"
-                if severity == "note"
-                else ": probably misaligned"
-            )
+            is_note = severity == "note"
+            cause = "free translations, or misaligned" if is_note else "probably misaligned"
             meaning = template.format_map({**values, "cause": cause})
             pronoun = "it" if count == 1 else "them"
-            advice = (
-                f" `seq2see data clean` removes {pronoun}." if name in config.clean_rules else ""
-            )
-            text = f"{format_count(count, 'pair')} ({_format_percent(share)}): {meaning}.{advice}"
+            text = f"{format_count(count, 'pair')} ({_format_percent(share)}): {meaning}."
+            if name in config.clean_rules:
+                text += f" `seq2see data clean` removes {pronoun}."
             yield CorpusFinding(name, severity, count, share, text, tuple(examples[name]))
 
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from seq2see.data.quality.words_and_word_ids import (
     FloatArray,
-    PackedWordIds,
     byte_length,
     extract_words,
     remove_names_and_numbers,
+    sum_by_line,
 )
 from seq2see.text.language_detection import (
     LinguaDetector,
@@ -29,7 +29,7 @@ from seq2see.text.language_detection import (
     is_lingua_installed,
 )
 from seq2see.text.languages import find_script_of_letter
-from seq2see.text.packed_ids import IntArray
+from seq2see.text.packed_ids import IntArray, PackedIds
 
 LINGUA_EXTRA = "languages"
 """The optional dependency group with lingua."""
@@ -72,11 +72,9 @@ _MAX_OTHER_SHARE = 0.02
 """The threshold is set where at most this share of a chunk is in another language."""
 
 
-def find_script_set_of_lines(lines: Iterable[str]) -> frozenset[str]:
-    """Return the scripts that most letters of the lines belong to."""
-    counts = Counter[str]()
-    for line in lines:
-        counts += _count_scripts(line)
+def _find_dominant_scripts(text: str) -> frozenset[str]:
+    """Return the scripts that most letters of a text belong to."""
+    counts = _count_scripts(text)
     min_count = _MIN_DOMINANT_SHARE * counts.total()
     return frozenset(script for script, count in counts.items() if count >= min_count)
 
@@ -118,9 +116,6 @@ class SideLanguage:
     @property
     def is_mismatch(self) -> bool:
         """Whether most lines are in another language than the declared one."""
-        if self.declared and self.detected:
-            is_equal = self.detected == self.declared
-            return not is_equal and not are_confusable_languages(self.detected, self.declared)
         return self.declared is not None and not self.may_be(self.declared)
 
     def may_be(self, language: str) -> bool:
@@ -165,9 +160,7 @@ class LanguageChecker:
         source, target = self.sides
         return source.declared is not None and source.declared == target.declared
 
-    def find_wrong_languages(
-        self, side: int, lines: Sequence[str], ids: PackedWordIds
-    ) -> list[str]:
+    def find_wrong_languages(self, side: int, lines: Sequence[str], ids: PackedIds) -> list[str]:
         """Return for each line of a side the wrong language that it is in, or ""."""
         is_long = ids.lengths >= _MIN_WORDS
         own_side_scores = _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
@@ -206,7 +199,7 @@ class LanguageChecker:
 
 def fit_language_checker(
     lines: tuple[Sequence[str], Sequence[str]],
-    ids: tuple[PackedWordIds, PackedWordIds],
+    ids: tuple[PackedIds, PackedIds],
     declared: tuple[str, str] | None,
     vocabulary_size: int,
 ) -> LanguageChecker:
@@ -218,10 +211,8 @@ def fit_language_checker(
     log_odds = np.clip(log_probs[0] - log_probs[1], -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
     log_odds[-1] = 0
     sides = [
-        detect_side_language(
-            lines[side], ids[side].lengths, declared[side] if declared else None, detector
-        )
-        for side in (0, 1)
+        detect_side_language(side_lines, side_ids.lengths, language, detector)
+        for side_lines, side_ids, language in zip(lines, ids, declared or (None, None), strict=True)
     ]
     checker = LanguageChecker(sides, log_odds, log_probs, detector)
     if detector is None:
@@ -245,11 +236,11 @@ def detect_side_language(
     is_supported = detector is not None and (not declared or detector.supports(declared))
     if detector and is_supported and len(voting) >= _MIN_VOTING_LINES:
         detected = detector.detect_majority_language(voting)
-    return SideLanguage(declared, detected, find_script_set_of_lines(voting or lines))
+    return SideLanguage(declared, detected, _find_dominant_scripts("".join(voting or lines)))
 
 
 def _fit_threshold(
-    checker: LanguageChecker, side: int, lines: Sequence[str], ids: PackedWordIds
+    checker: LanguageChecker, side: int, lines: Sequence[str], ids: PackedIds
 ) -> float:
     """Return the mean log probability from which lines are not passed to the detector."""
     surprisal = -_mean_by_line(ids, checker.word_log_probs[side])
@@ -263,7 +254,7 @@ def _fit_threshold(
     return np.inf if len(order) else -np.inf
 
 
-def _mean_by_line(ids: PackedWordIds, values: FloatArray) -> FloatArray:
+def _mean_by_line(ids: PackedIds, values: FloatArray) -> FloatArray:
     """Return the mean value of each line's words; the last value is that of unknown words."""
     known = np.minimum(ids.ids, len(values) - 1)
-    return np.asarray(ids.sum_by_line(values[known]) / np.maximum(ids.lengths, 1))
+    return np.asarray(sum_by_line(ids, values[known]) / np.maximum(ids.lengths, 1))

@@ -25,13 +25,14 @@ _NUM_SPECIAL_PIECES = len(fields(SpecialIds)) + 256
 _COVERAGE = TokenizerConfig().character_coverage
 _MAX_PIECE_LENGTH = 15
 """Characters of the longest piece, without the space before it."""
-_SIZES: tuple[tuple[int, PresetName, int], ...] = (
-    (100_000, "tiny", 8_000),
-    (500_000, "small", 16_000),
-    (5_000_000, "base", 32_000),
-    (2**63, "big", 32_000),
+_SIZES: tuple[tuple[int, PresetName, int, str], ...] = (
+    (100_000, "tiny", 8_000, "a small model and a small vocabulary learn most from a small corpus"),
+    (500_000, "small", 16_000, "enough for a medium model, too few for the size of the paper"),
+    (5_000_000, "base", 32_000, "enough for a model of the size in the paper"),
+    (2**63, "big", 32_000, "enough for a model of the size in the paper"),
 )
-"""Number of pairs below which a preset is suggested, the preset, its maximum vocabulary size."""
+"""Number of pairs below which a preset is suggested, the preset, its maximum vocabulary size, and
+the reason."""
 
 
 def suggest_model(
@@ -44,7 +45,7 @@ def suggest_model(
         num_words: number of words of both sides of these pairs
         sample: some of these pairs
     """
-    preset, max_vocab_size = next((p, size) for limit, p, size in _SIZES if num_pairs < limit)
+    _, preset, max_vocab_size, reason = next(row for row in _SIZES if num_pairs < row[0])
     if not num_pairs:
         return ModelSuggestion(preset, _round_up(_NUM_SPECIAL_PIECES), "there are no pairs yet")
     characters = _find_common_characters(sample)
@@ -56,8 +57,6 @@ def suggest_model(
         reason = f"a small corpus, but its {len(characters):,} characters each need a subword"
     elif vocab_size < max(by_size, by_characters):
         reason = "limited by the number of distinct characters and words"
-    else:
-        reason = _explain_preset(num_pairs)
     return ModelSuggestion(preset, vocab_size, f"{corpus_size}: {reason}")
 
 
@@ -98,11 +97,3 @@ def _limit_to_learnable(
 def _round_up(vocab_size: int) -> int:
     step = 1_000 if vocab_size >= 2_000 else 100
     return -(-vocab_size // step) * step
-
-
-def _explain_preset(num_pairs: int) -> str:
-    if num_pairs < _SIZES[0][0]:
-        return "a small model and a small vocabulary learn most from a small corpus"
-    if num_pairs < _SIZES[1][0]:
-        return "enough for a medium model, too few for the size of the paper"
-    return "enough for a model of the size in the paper"

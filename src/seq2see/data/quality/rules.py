@@ -1,7 +1,7 @@
 """The rules that decide whether a pair is accepted.
 
-A rule returns for each pair of a chunk the reason why it violates the rule, or "". A pair that
-violates several rules counts for the first one. Analysis and filtering use the same rules.
+A rule returns the reason why a pair violates it, or "". A pair that violates several rules counts
+for the first one. Analysis and filtering use the same rules.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, RULES, RuleName
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PairChunk
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import (
-    BoolArray,
     FloatArray,
-    PackedWordIds,
     compute_match_key,
     has_letter_or_digit,
+    number_word_prefixes,
 )
+from seq2see.text.packed_ids import PackedIds
 
 _MAX_RATIO_DEVIATION = 6.0
 """Maximum deviation of the length of a target from its expected length, in units of the spread of
@@ -121,24 +121,32 @@ class RuleViolation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChunkRuleInputs:
-    """A chunk of pairs, the model of the corpus, and values that several rules use."""
+class _ComparedChunk:
+    """A chunk of pairs, compared with the model of the corpus."""
 
     chunk: PairChunk
     model: CorpusModel
 
     @cached_property
-    def ids(self) -> list[PackedWordIds]:
-        """The word ids of each side."""
-        return self.model.vocabulary.look_up(*self.chunk.words)
+    def ids(self) -> list[PackedIds]:
+        """The word ids of each side. New words get temporary ids, the same on both sides."""
+        ids = dict(self.model.vocabulary)
+        return [number_word_prefixes(words, ids) for words in self.chunk.words]
 
     @cached_property
-    def wrong_languages(self) -> list[list[str]]:
-        """For each line of each side the wrong language that it is in, or ""."""
-        return [
+    def wrong_languages(self) -> list[tuple[str, str]]:
+        """For each pair the wrong language that each side is in, or ""."""
+        source, target = (
             self.model.languages.find_wrong_languages(side, self.chunk.sides[side], self.ids[side])
             for side in (0, 1)
-        ]
+        )
+        return list(zip(source, target, strict=True))
+
+    @cached_property
+    def length_deviations(self) -> FloatArray:
+        """By how much each target is longer than expected."""
+        byte_lengths = self.model.statistics.byte_lengths[:, self.chunk.slice]
+        return self.model.length_ratio.compute_deviations(*byte_lengths)
 
     @cached_property
     def misalignment_scores(self) -> FloatArray:
@@ -149,152 +157,128 @@ class ChunkRuleInputs:
         folds = assign_cross_validation_folds(self.chunk.sides.sources)
         return -lexicon.score_pairs(self.ids[0], self.ids[1], folds)
 
-    def reasons_per_pair(self, reason: Callable[[str, str], str]) -> list[str]:
-        """Return the reason of each pair, from a function of its source and target."""
-        return list(map(reason, *self.chunk.sides))
 
-    def reasons_from_mask(self, mask: BoolArray, reason: str | Callable[[int], str]) -> list[str]:
-        """Return the reason of each pair, which is "" where the mask is false."""
-        reasons = [""] * len(self.chunk)
-        for index in np.flatnonzero(mask):
-            reasons[index] = reason if isinstance(reason, str) else reason(int(index))
-        return reasons
+@dataclass(frozen=True, slots=True)
+class _CheckedPair:
+    """A pair and its index in a chunk."""
+
+    source: str
+    target: str
+    index: int
+    chunk: _ComparedChunk
+
+    @property
+    def model(self) -> CorpusModel:
+        """The model of the corpus."""
+        return self.chunk.model
+
+    @property
+    def line(self) -> int:
+        """The line in the corpus, from 0."""
+        return self.chunk.chunk.first_index + self.index
 
 
 def find_rule_violations(
     chunk: PairChunk, model: CorpusModel, rules: Sequence[RuleName] = RULES
 ) -> list[RuleViolation | None]:
     """Return for each pair the first of the given rules that it violates, or None."""
-    inputs = ChunkRuleInputs(chunk, model)
-    violations: list[RuleViolation | None] = [None] * len(chunk)
-    for rule in RULES:
-        if rule in rules:
-            for index, reason in enumerate(_CHECKS[rule](inputs)):
-                if reason and violations[index] is None:
-                    is_scored = rule == "misaligned"
-                    score = float(inputs.misalignment_scores[index]) if is_scored else 0.0
-                    violations[index] = RuleViolation(rule, reason, score)
-    return violations
+    compared = _ComparedChunk(chunk, model)
+    used = [rule for rule in RULES if rule in rules]
+    pairs = enumerate(chunk.sides.iter_pairs())
+    return [_find_violation(_CheckedPair(*pair, i, compared), used) for i, pair in pairs]
 
 
-def _check_empty(inputs: ChunkRuleInputs) -> list[str]:
+def _find_violation(pair: _CheckedPair, rules: Sequence[RuleName]) -> RuleViolation | None:
+    for rule in rules:
+        if reason := _CHECKS[rule](pair):
+            is_scored = rule == "misaligned"
+            score = float(pair.chunk.misalignment_scores[pair.index]) if is_scored else 0.0
+            return RuleViolation(rule, reason, score)
+    return None
+
+
+def _check_empty(pair: _CheckedPair) -> str:
     """A side without words is empty, unless both have only punctuation ("!" and "！")."""
-
-    def reason(source: str, target: str) -> str:
-        has_words = has_letter_or_digit(source), has_letter_or_digit(target)
-        if has_words[0] != has_words[1]:
-            return f"the {SIDE_NAMES[has_words.index(False)]} has no words"
-        is_blank = not source.strip() or not target.strip()
-        return "both sides have no words" if is_blank and not any(has_words) else ""
-
-    return inputs.reasons_per_pair(reason)
+    has_words = has_letter_or_digit(pair.source), has_letter_or_digit(pair.target)
+    if has_words[0] != has_words[1]:
+        return f"the {SIDE_NAMES[has_words.index(False)]} has no words"
+    is_blank = not pair.source.strip() or not pair.target.strip()
+    return "both sides have no words" if is_blank and not any(has_words) else ""
 
 
-def _check_encoding(inputs: ChunkRuleInputs) -> list[str]:
-    def reason(*pair: str) -> str:
-        for side, text in zip(SIDE_NAMES, pair, strict=True):
-            if problem := encoding_problem(text):
-                return f"the {side} has {problem}"
+def _check_encoding(pair: _CheckedPair) -> str:
+    for side, text in zip(SIDE_NAMES, (pair.source, pair.target), strict=True):
+        if problem := encoding_problem(text):
+            return f"the {side} has {problem}"
+    return ""
+
+
+def _check_length(pair: _CheckedPair) -> str:
+    num_words = max(pair.model.statistics.word_counts[:, pair.line])
+    return f"{num_words:,} words" if num_words > pair.model.max_words else ""
+
+
+def _check_markup(pair: _CheckedPair) -> str:
+    markup = find_first_unmatched_markup(pair.source, pair.target)
+    return f"{markup} is on one side only" if markup else ""
+
+
+def _check_identical(pair: _CheckedPair) -> str:
+    """A text that needs no correction may be its own target, as may a name such as "New York"."""
+    if pair.model.languages.is_monolingual or pair.source.strip() != pair.target.strip():
         return ""
-
-    return inputs.reasons_per_pair(reason)
-
-
-def _check_length(inputs: ChunkRuleInputs) -> list[str]:
-    num_words = inputs.model.statistics.word_counts[:, inputs.chunk.slice].max(0)
-    is_too_long = num_words > inputs.model.max_words
-    return inputs.reasons_from_mask(is_too_long, lambda i: f"{num_words[i]:,} words")
+    num_words = pair.model.statistics.word_counts[0, pair.line]
+    is_sentence = num_words >= _MIN_SENTENCE_WORDS and pair.source.rstrip().endswith(_SENTENCE_ENDS)
+    return "both sides are identical" if is_sentence or num_words > MAX_IDENTICAL_WORDS else ""
 
 
-def _check_markup(inputs: ChunkRuleInputs) -> list[str]:
-    def reason(source: str, target: str) -> str:
-        markup = find_first_unmatched_markup(source, target)
-        return f"{markup} is on one side only" if markup else ""
-
-    return inputs.reasons_per_pair(reason)
+def _check_duplicate(pair: _CheckedPair) -> str:
+    is_duplicate = pair.model.statistics.is_duplicate[pair.line]
+    return "duplicate of an earlier pair" if is_duplicate else ""
 
 
-def _check_identical(inputs: ChunkRuleInputs) -> list[str]:
-    if inputs.model.languages.is_monolingual:
-        return []  # a text that needs no correction is its own target
-    num_words = map(len, inputs.chunk.words[0])
-    is_identical = [
-        source.strip() == target.strip()
-        and (count > MAX_IDENTICAL_WORDS or _is_sentence(source, count))
-        for source, target, count in zip(*inputs.chunk.sides, num_words, strict=True)
-    ]
-    return inputs.reasons_from_mask(np.array(is_identical), "both sides are identical")
+def _check_test_set(pair: _CheckedPair) -> str:
+    hashes = pair.model.test_source_hashes
+    is_in_test_set = hashes and hash(compute_match_key(pair.source)) in hashes
+    return "the source is in a test set" if is_in_test_set else ""
 
 
-def _is_sentence(text: str, num_words: int) -> bool:
-    """Distinguish a short sentence ("Tom is here.") from a name ("New York City")."""
-    return num_words >= _MIN_SENTENCE_WORDS and text.rstrip().endswith(_SENTENCE_ENDS)
+def _check_shift(pair: _CheckedPair) -> str:
+    for shift in pair.model.shifts:
+        if shift.first_line <= pair.line + 1 <= shift.last_line:
+            return f"the target seems to be {shift.description}"
+    return ""
 
 
-def _check_duplicate(inputs: ChunkRuleInputs) -> list[str]:
-    is_duplicate = inputs.model.statistics.is_duplicate[inputs.chunk.slice]
-    return inputs.reasons_from_mask(is_duplicate, "duplicate of an earlier pair")
+def _check_swapped(pair: _CheckedPair) -> str:
+    if pair.model.languages.is_swapped:
+        return "source and target seem to be swapped"
+    source, target = (side.expected for side in pair.model.languages.sides)
+    is_swapped = source and target and pair.chunk.wrong_languages[pair.index] == (target, source)
+    return f"the sides seem to be {target} and {source}" if is_swapped else ""
 
 
-def _check_test_set(inputs: ChunkRuleInputs) -> list[str]:
-    hashes = inputs.model.test_source_hashes
-    if not hashes:
-        return []
-    sources = inputs.chunk.sides.sources
-    is_in_test_set = [hash(compute_match_key(source)) in hashes for source in sources]
-    return inputs.reasons_from_mask(np.array(is_in_test_set), "the source is in a test set")
+def _check_language(pair: _CheckedPair) -> str:
+    named = zip(SIDE_NAMES, pair.chunk.wrong_languages[pair.index], strict=True)
+    return next((f"the {name} seems to be {wrong}" for name, wrong in named if wrong), "")
 
 
-def _check_shift(inputs: ChunkRuleInputs) -> list[str]:
-    reasons = [""] * len(inputs.chunk)
-    for shift in inputs.model.shifts:
-        first = max(shift.first_line - 1 - inputs.chunk.first_index, 0)
-        end = min(shift.last_line - inputs.chunk.first_index, len(reasons))
-        for index in range(first, end):
-            reasons[index] = f"the target seems to be {shift.description}"
-    return reasons
+def _check_length_ratio(pair: _CheckedPair) -> str:
+    deviation = pair.chunk.length_deviations[pair.index]
+    direction = "long" if deviation > 0 else "short"
+    return f"the target is much too {direction}" if abs(deviation) > _MAX_RATIO_DEVIATION else ""
 
 
-def _check_swapped(inputs: ChunkRuleInputs) -> list[str]:
-    if inputs.model.languages.is_swapped:
-        return ["source and target seem to be swapped"] * len(inputs.chunk)
-    source, target = (side.expected for side in inputs.model.languages.sides)
-    if not source or not target:
-        return []
-    is_swapped = [pair == (target, source) for pair in zip(*inputs.wrong_languages, strict=True)]
-    reason = f"the sides seem to be {target} and {source}"
-    return inputs.reasons_from_mask(np.array(is_swapped), reason)
+def _check_alignment(pair: _CheckedPair) -> str:
+    is_misaligned = pair.chunk.misalignment_scores[pair.index] >= _MISALIGNMENT_THRESHOLD
+    return "the words are unlikely translations" if is_misaligned else ""
 
 
-def _check_language(inputs: ChunkRuleInputs) -> list[str]:
-    def reason(*wrong: str) -> str:
-        named = zip(SIDE_NAMES, wrong, strict=True)
-        return next((f"the {name} seems to be {each}" for name, each in named if each), "")
-
-    return list(map(reason, *inputs.wrong_languages))
+def _check_numbers(pair: _CheckedPair) -> str:
+    return "the numbers differ" if have_no_common_number(pair.source, pair.target) else ""
 
 
-def _check_length_ratio(inputs: ChunkRuleInputs) -> list[str]:
-    byte_lengths = inputs.model.statistics.byte_lengths[:, inputs.chunk.slice]
-    deviations = inputs.model.length_ratio.compute_deviations(*byte_lengths)
-    return inputs.reasons_from_mask(
-        np.abs(deviations) > _MAX_RATIO_DEVIATION,
-        lambda i: f"the target is much too {'long' if deviations[i] > 0 else 'short'}",
-    )
-
-
-def _check_alignment(inputs: ChunkRuleInputs) -> list[str]:
-    is_misaligned = inputs.misalignment_scores >= _MISALIGNMENT_THRESHOLD
-    return inputs.reasons_from_mask(is_misaligned, "the words are unlikely translations")
-
-
-def _check_numbers(inputs: ChunkRuleInputs) -> list[str]:
-    return inputs.reasons_per_pair(
-        lambda source, target: "the numbers differ" if have_no_common_number(source, target) else ""
-    )
-
-
-_CHECKS: Mapping[RuleName, Callable[[ChunkRuleInputs], list[str]]] = {
+_CHECKS: Mapping[RuleName, Callable[[_CheckedPair], str]] = {
     "empty": _check_empty,
     "broken_encoding": _check_encoding,
     "too_long": _check_length,

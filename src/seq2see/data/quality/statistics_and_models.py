@@ -6,7 +6,6 @@ sample. A `CorpusModel` is fitted to them; in the second pass the rules check ea
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,15 +24,14 @@ from seq2see.data.quality.translation_lexicon import (
 from seq2see.data.quality.words_and_word_ids import (
     BoolArray,
     FloatArray,
-    PackedWordIds,
-    WordPrefixVocabulary,
     byte_length,
     extract_words,
+    number_word_prefixes,
 )
 from seq2see.data.readers import PairBlock, SentencePair, group_pairs_into_blocks
 from seq2see.errors import InputError
 from seq2see.progress_callbacks import StageCallback
-from seq2see.text.packed_ids import IntArray
+from seq2see.text.packed_ids import IntArray, PackedIds
 
 SIDE_NAMES = SentencePair._fields
 _SAMPLE_BLOCK = 64
@@ -115,61 +113,40 @@ class PerPairStatistics:
         return is_duplicate
 
 
-class _BlockSample:
-    """A sample of blocks of lines: first all blocks, then every second, every fourth and so on."""
-
-    def __init__(self) -> None:
-        self.step = 1
-        self.blocks: dict[int, list[SentencePair]] = {}
-
-    def add(self, chunk: PairChunk) -> None:
-        """Add the blocks of a chunk that belong to the sample."""
-        first, end = chunk.slice.start, chunk.slice.stop
-        for number in range(first // _SAMPLE_BLOCK, -(-end // _SAMPLE_BLOCK)):
-            if number % self.step == 0:
-                start = max(number * _SAMPLE_BLOCK - first, 0)
-                part = slice(start, (number + 1) * _SAMPLE_BLOCK - first)
-                sides = ([text[:MAX_SAMPLE_CHARACTERS] for text in s[part]] for s in chunk.sides)
-                self.blocks.setdefault(number, []).extend(map(SentencePair, *sides))
-        while sum(map(len, self.blocks.values())) > max(MAX_SAMPLE_PAIRS, _SAMPLE_BLOCK):
-            self.step *= 2
-            self.blocks = {b: pairs for b, pairs in self.blocks.items() if b % self.step == 0}
-
-    def indices(self) -> IntArray:
-        """Return the indices of the sampled pairs in the corpus."""
-        ranges = [
-            np.arange(block * _SAMPLE_BLOCK, block * _SAMPLE_BLOCK + len(pairs))
-            for block, pairs in self.blocks.items()
-        ]
-        return np.concatenate(ranges) if ranges else np.zeros(0, np.int64)
-
-
 def collect_per_pair_statistics(
     pairs: Iterable[SentencePair], on_stage: StageCallback | None = None
 ) -> PerPairStatistics:
-    """Read all pairs once and return their statistics."""
-    lengths = [array("I") for _ in range(6)]
-    hashes = array("q"), array("q")
-    sample = _BlockSample()
+    """Read all pairs once and return their statistics.
+
+    The sample has blocks of lines: first all blocks, then every second, every fourth and so on.
+    """
+    parts = [np.empty((8, 0), np.int64)]
+    sample: dict[int, SentencePair] = {}
+    step = 1
     for chunk in iter_pair_chunks(pairs, "reading", on_stage):
-        sample.add(chunk)
-        for side in (0, 1):
-            lines = [line.strip() for line in chunk.sides[side]]
-            lengths[side].extend(map(len, lines))
-            lengths[2 + side].extend(map(byte_length, lines))
-            lengths[4 + side].extend(map(len, chunk.words[side]))
+        for index, pair in enumerate(chunk.sides.iter_pairs(), chunk.first_index):
+            if index // _SAMPLE_BLOCK % step == 0:
+                sample[index] = SentencePair(*(text[:MAX_SAMPLE_CHARACTERS] for text in pair))
+        while len(sample) > max(MAX_SAMPLE_PAIRS, _SAMPLE_BLOCK):
+            step *= 2
+            sample = {i: pair for i, pair in sample.items() if i // _SAMPLE_BLOCK % step == 0}
+        rows: list[list[int]] = []
+        for side, words in zip(chunk.sides, chunk.words, strict=True):
+            lines = [line.strip() for line in side]
+            rows += [list(map(len, lines)), list(map(byte_length, lines)), list(map(len, words))]
         # Python's hash differs between processes, but these hashes are used in one process only.
-        hashes[0].extend(map(hash, zip(*chunk.sides, strict=True)))
-        hashes[1].extend(map(hash, chunk.sides.sources))
-    rows = np.array([np.asarray(row, np.int64) for row in lengths])
+        rows.append(list(map(hash, zip(*chunk.sides, strict=True))))
+        rows.append(list(map(hash, chunk.sides.sources)))
+        parts.append(np.array(rows, np.int64))
+    columns = np.concatenate(parts, axis=1)
     return PerPairStatistics(
-        character_counts=rows[:2],
-        byte_lengths=rows[2:4],
-        word_counts=rows[4:],
-        pair_hashes=np.asarray(hashes[0], np.int64),
-        source_hashes=np.asarray(hashes[1], np.int64),
-        sample_indices=sample.indices(),
-        sample=tuple(pair for block in sample.blocks.values() for pair in block),
+        character_counts=columns[[0, 3]],
+        byte_lengths=columns[[1, 4]],
+        word_counts=columns[[2, 5]],
+        pair_hashes=columns[6],
+        source_hashes=columns[7],
+        sample_indices=np.array(list(sample), np.int64),
+        sample=tuple(sample.values()),
     )
 
 
@@ -209,7 +186,8 @@ class CorpusModel:
     """Hashes of the match keys of all test sources."""
     shifts: tuple[LineShift, ...]
     length_ratio: LengthRatioModel
-    vocabulary: WordPrefixVocabulary
+    vocabulary: dict[str, int]
+    """The id of the first characters of each word of the sample, shared by both sides."""
     languages: LanguageChecker
     lexicon: TranslationLexicon | None
     """None if there are too few pairs, or the sides are unrelated."""
@@ -227,9 +205,11 @@ class CorpusModel:
         """Fit all models to the statistics of the first pass."""
         is_usable = (statistics.word_counts > 0).all(0) & ~statistics.is_duplicate
         shifts = find_line_shifts(*statistics.byte_lengths)
-        vocabulary = WordPrefixVocabulary()
+        vocabulary: dict[str, int] = {}
         lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
-        source, target = (vocabulary.add_lines(map(extract_words, side)) for side in lines)
+        source, target = (
+            number_word_prefixes(map(extract_words, side), vocabulary) for side in lines
+        )
         size = len(vocabulary)
         is_aligned = is_usable.copy()
         for shift in shifts:
@@ -251,8 +231,8 @@ class CorpusModel:
 
 def _fit_lexicon(
     lines: Sequence[str],
-    source: PackedWordIds,
-    target: PackedWordIds,
+    source: PackedIds,
+    target: PackedIds,
     indices: IntArray,
     vocabulary_size: int,
 ) -> tuple[TranslationLexicon | None, bool]:

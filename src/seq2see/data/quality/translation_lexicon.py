@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from seq2see.data.quality.words_and_word_ids import FloatArray, PackedWordIds
-from seq2see.text.packed_ids import IntArray
+from seq2see.data.quality.words_and_word_ids import FloatArray, sum_by_line
+from seq2see.text.packed_ids import IntArray, PackedIds
 
 MAX_SAMPLE_CHARACTERS = 2000
 """Maximum number of characters of a line that lexicons are fitted to."""
@@ -48,15 +48,13 @@ class TranslationLexicon:
     miss_rates: Sequence[FloatArray]
     """For each word of each side, how often it has no counterpart; 1 if the word is too rare."""
 
-    def score_pairs(
-        self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
-    ) -> FloatArray:
+    def score_pairs(self, source: PackedIds, target: PackedIds, folds: IntArray) -> FloatArray:
         """Return the evidence for each pair, in nats, from the lexicon of the other fold."""
         sides, lifts = self._mean_lifts(source, target, folds)
         return _sum_evidence(sides, lifts, self.miss_rates)
 
     def with_miss_rates(
-        self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
+        self, source: PackedIds, target: PackedIds, folds: IntArray
     ) -> TranslationLexicon:
         """Return a copy with the miss rates of words in these pairs.
 
@@ -76,8 +74,8 @@ class TranslationLexicon:
         return replace(self, miss_rates=miss_rates)
 
     def _mean_lifts(
-        self, source: PackedWordIds, target: PackedWordIds, folds: IntArray
-    ) -> tuple[list[PackedWordIds], list[FloatArray]]:
+        self, source: PackedIds, target: PackedIds, folds: IntArray
+    ) -> tuple[list[PackedIds], list[FloatArray]]:
         """Return both sides with the ids of the other fold, and the mean lift of each word."""
         source, target = (self._with_fold_ids(side, 1 - folds) for side in (source, target))
         source_words, target_words = _link_words(source, target)
@@ -92,11 +90,11 @@ class TranslationLexicon:
         ]
         return [source, target], mean_lifts
 
-    def _with_fold_ids(self, side: PackedWordIds, folds: IntArray) -> PackedWordIds:
+    def _with_fold_ids(self, side: PackedIds, folds: IntArray) -> PackedIds:
         """Return the ids of words in the lexicon of a fold; ids of unknown words follow both."""
         size = self.vocabulary_size
         fold_ids = side.ids + size * folds[side.line_indices]
-        return PackedWordIds(np.where(side.ids < size, fold_ids, side.ids + size), side.lengths)
+        return PackedIds(np.where(side.ids < size, fold_ids, side.ids + size), side.lengths)
 
     def _look_up(self, source: IntArray, target: IntArray) -> FloatArray:
         """Return the lift of each pair of words."""
@@ -123,14 +121,14 @@ def assign_cross_validation_folds(sources: Sequence[str]) -> IntArray:
 
 
 def fit_lexicon(
-    source: PackedWordIds, target: PackedWordIds, folds: IntArray, vocabulary_size: int
+    source: PackedIds, target: PackedIds, folds: IntArray, vocabulary_size: int
 ) -> TranslationLexicon:
     """Train two lexicons, one on each fold of the pairs."""
     num_links = int((source.lengths * target.lengths).sum())
     sampled = np.arange(0, len(folds), max(1, -(-num_links // _MAX_LINKS)))
     pairs = source.take(sampled), target.take(sampled)
     offsets = vocabulary_size * folds[sampled]
-    sides = [PackedWordIds(side.ids + offsets[side.line_indices], side.lengths) for side in pairs]
+    sides = [PackedIds(side.ids + offsets[side.line_indices], side.lengths) for side in pairs]
     keys, counts = _train_model_1(sides[0], sides[1])
     lifts = _compute_lifts(keys, counts, 2 * vocabulary_size)
     is_used = (counts > 0.5) & (lifts > 0.5)
@@ -140,7 +138,7 @@ def fit_lexicon(
     return lexicon.with_miss_rates(*pairs, folds[sampled])
 
 
-def _link_words(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, IntArray]:
+def _link_words(source: PackedIds, target: PackedIds) -> tuple[IntArray, IntArray]:
     """Return the indices of both words of each link: each word with each of the other side."""
     counts = source.lengths * target.lengths
     pair = np.repeat(np.arange(len(counts)), counts)
@@ -153,7 +151,7 @@ def _link_key(source: IntArray, target: IntArray) -> IntArray:
     return source << 32 | target
 
 
-def _train_model_1(source: PackedWordIds, target: PackedWordIds) -> tuple[IntArray, FloatArray]:
+def _train_model_1(source: PackedIds, target: PackedIds) -> tuple[IntArray, FloatArray]:
     """Return the keys of linked words, sorted, and their expected numbers of links."""
     source_words, target_words = _link_words(source, target)
     link_keys = _link_key(source.ids[source_words], target.ids[target_words])
@@ -178,7 +176,7 @@ def _compute_lifts(keys: IntArray, counts: FloatArray, size: int) -> FloatArray:
 
 
 def _estimate_miss_rates(
-    side: PackedWordIds, lifts: FloatArray, weights: FloatArray, size: int
+    side: PackedIds, lifts: FloatArray, weights: FloatArray, size: int
 ) -> FloatArray:
     """Return how often each word has no counterpart, smoothed for rare words."""
     word_weights = weights[side.line_indices]
@@ -188,11 +186,11 @@ def _estimate_miss_rates(
 
 
 def _sum_evidence(
-    sides: Sequence[PackedWordIds], lifts: Sequence[FloatArray], miss_rates: Sequence[FloatArray]
+    sides: Sequence[PackedIds], lifts: Sequence[FloatArray], miss_rates: Sequence[FloatArray]
 ) -> FloatArray:
     """Return the total evidence of the words of each pair."""
     source, target = (
-        sides[side].sum_by_line(_word_evidence(lifts[side], miss_rates[side], sides[side].ids))
+        sum_by_line(sides[side], _word_evidence(lifts[side], miss_rates[side], sides[side].ids))
         for side in (0, 1)
     )
     return source + target

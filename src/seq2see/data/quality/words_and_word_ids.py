@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seq2see.text.languages import UNSPACED_CHARACTERS
-from seq2see.text.packed_ids import IntArray
+from seq2see.text.packed_ids import PackedIds
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -40,7 +39,7 @@ _NOT_WORD = re.compile(rf"(?:[^\w{_MARKS}\U00010000-\U0001efff]|{_IF_FAR}[^\w{_F
 _DOTTED_I = "i\u0307"
 """The lower case of İ."""
 _LAST_LATIN = "\u024f"
-_STEM_LENGTH = 5
+_PREFIX_LENGTH = 5
 """Most inflectional endings come later, so that the forms of a word share one id."""
 _MAX_WORDS = 200
 """The start of a longer line is sufficient, and the number of links grows quadratically."""
@@ -98,73 +97,14 @@ def has_letter_or_digit(text: str) -> bool:
     return _WORD.search(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PackedWordIds:
-    """The word ids of many lines, concatenated."""
-
-    ids: IntArray
-    lengths: IntArray
-
-    @property
-    def line_indices(self) -> IntArray:
-        """The line of each word."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-    @property
-    def line_starts(self) -> IntArray:
-        """The index of the first word of each line."""
-        return np.asarray(np.cumsum(self.lengths) - self.lengths)
-
-    def take(self, lines: IntArray) -> PackedWordIds:
-        """Return the given lines, in this order."""
-        lengths = self.lengths[lines]
-        first = np.repeat(self.line_starts[lines] - (np.cumsum(lengths) - lengths), lengths)
-        return PackedWordIds(self.ids[first + np.arange(lengths.sum())], lengths)
-
-    def sum_by_line(self, values: NDArray[np.generic]) -> FloatArray:
-        """Return the sum of the values of each line's words."""
-        return np.bincount(self.line_indices, values, len(self.lengths)).astype(float)
+def number_word_prefixes(lines: Iterable[Sequence[str]], ids: dict[str, int]) -> PackedIds:
+    """Return the id of the first characters of each word; new ones are added to `ids`."""
+    prefixes = ([word[:_PREFIX_LENGTH] for word in line[:_MAX_WORDS]] for line in lines)
+    return PackedIds.from_lists(
+        [[ids.setdefault(prefix, len(ids)) for prefix in line] for line in prefixes]
+    )
 
 
-class WordPrefixVocabulary:
-    """Assigns an id to the first characters of each word, shared by both sides."""
-
-    def __init__(self) -> None:
-        self._ids = _GrowingIds({})
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def add_lines(self, lines: Iterable[Sequence[str]]) -> PackedWordIds:
-        """Return the word ids of lines; new words are added."""
-        return _pack_ids(lines, self._ids)
-
-    def look_up(self, *sides: Iterable[Sequence[str]]) -> list[PackedWordIds]:
-        """Return the word ids of each side without adding words.
-
-        New words get temporary ids, which are the same on all sides of this call.
-        """
-        ids = _GrowingIds(self._ids)
-        return [_pack_ids(lines, ids) for lines in sides]
-
-
-class _GrowingIds(dict[str, int]):
-    """Ids of words; words that are not in `known` get new ids, which are not added to it."""
-
-    def __init__(self, known: dict[str, int]) -> None:
-        super().__init__()
-        self._known = known
-
-    def __missing__(self, word: str) -> int:
-        self[word] = number = self._known.get(word, len(self._known) + len(self))
-        return number
-
-
-def _pack_ids(lines: Iterable[Sequence[str]], ids: _GrowingIds) -> PackedWordIds:
-    flat: list[int] = []
-    lengths: list[int] = []
-    for line in lines:
-        stems = [word[:_STEM_LENGTH] for word in line[:_MAX_WORDS]]
-        flat += [ids[stem] for stem in stems]
-        lengths.append(len(stems))
-    return PackedWordIds(np.array(flat, np.int64), np.array(lengths, np.int64))
+def sum_by_line(ids: PackedIds, values: NDArray[np.generic]) -> FloatArray:
+    """Return the sum of the values of each line's words."""
+    return np.bincount(ids.line_indices, values, len(ids.lengths)).astype(float)
