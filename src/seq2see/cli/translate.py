@@ -211,7 +211,7 @@ def translate_lines(
     """
     from seq2see.cli.corpus_and_translation_progress import show_translation_progress
     from seq2see.cli.resumable_output import ResumableOutput
-    from seq2see.data.readers import TolerantLineReader, count_lines
+    from seq2see.data.readers import count_lines, read_lines
 
     is_interactive = file == STANDARD_INPUT and sys.stdin.isatty()
     # Translations that appear on the same terminal replace the progress bar.
@@ -219,7 +219,8 @@ def translate_lines(
     num_lines = count_lines(file) if show_bar else None
     resumable = target if isinstance(target, ResumableOutput) else None
     num_done = resumable.num_finished_lines if resumable else 0
-    lines = TolerantLineReader(file, skip=num_done)
+    problems: dict[int, str] = {}  # of lines that are not UTF-8, by line number
+    lines = read_lines(file, num_done, problems)
     with (
         show_translation_progress(num_done, num_lines, show_bar) as progress,
         _open_target(target, is_interactive) as output,
@@ -228,7 +229,7 @@ def translate_lines(
         chunk_size = 1 if is_interactive else None
         translations = translator.stream(lines, options, chunk_size=chunk_size)
         for number, translation in enumerate(translations, num_done + 1):
-            if problem := lines.problems.pop(number, None):
+            if problem := problems.pop(number, None):
                 translation = replace(translation, error=problem)  # noqa: PLW2901
             output.write(formatter(translation) + "\n")
             progress.add_line(number, translation)

@@ -12,7 +12,7 @@ from typing import TextIO
 import numpy as np
 
 from seq2see.atomic_files import atomic_directory
-from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
+from seq2see.data.quality.rules import RuleViolation
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SPLIT_NAMES, SentencePair, SplitName, replace_line_breaks
 from seq2see.errors import InputError, writing
@@ -137,7 +137,9 @@ REJECTED_FILE = "rejected.tsv"
 
 
 def write_accepted_and_rejected_pairs(
-    results: Iterable[AcceptedPair | RejectedPair], directory: Path, extensions: Sequence[str]
+    results: Iterable[tuple[SentencePair, RuleViolation | None]],
+    directory: Path,
+    extensions: Sequence[str],
 ) -> Counter[str]:
     """Write `clean.en`, `clean.de`, and `rejected.tsv` with line, rule, reason, source and target.
 
@@ -147,14 +149,14 @@ def write_accepted_and_rejected_pairs(
     counts = Counter[str]()
     names = [*(f"clean.{extension}" for extension in extensions), REJECTED_FILE]
     with open_new_files_atomically(directory, names) as (source, target, rejected):
-        for result in results:
-            if isinstance(result, RejectedPair):
-                cells = str(result.line), result.rule, result.reason, *result.pair
+        for line, (pair, violation) in enumerate(results, 1):
+            if violation:
+                cells = str(line), violation.rule, violation.reason, *pair
                 plain = (replace_line_breaks(cell).replace("\t", " ") for cell in cells)
                 rejected.write("\t".join(plain) + "\n")
-                counts[result.rule] += 1
+                counts[violation.rule] += 1
             else:
-                write_pair((source, target), result.pair)
+                write_pair((source, target), pair)
                 counts["accepted"] += 1
         if counts and not counts["accepted"]:
             raise InputError(

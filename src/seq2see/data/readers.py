@@ -147,28 +147,27 @@ def _decompress_xz(file: IO[bytes]) -> Iterator[bytes]:
             return
 
 
-def read_lines(path: str) -> Iterator[str]:
-    """Yield the lines of a file without their line ends.
+def read_lines(path: str, skip: int = 0, problems: dict[int, str] | None = None) -> Iterator[str]:
+    """Yield the lines of a file without their line ends, after the first `skip` lines.
 
-    Raises InputError if the file cannot be read, is damaged, or has a line that is not UTF-8.
+    A line that is not UTF-8 raises InputError. If `problems` is given, the line is empty instead,
+    and the reason is stored there under its number, from 1. Raises InputError if the file cannot
+    be read or is damaged.
     """
     with open_decompressed_binary(path) as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(islice(file, skip, None), skip + 1):
+            line = raw.removeprefix(BOM) if number == 1 else raw
             try:
-                yield _decode_line(raw, number)
+                text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
             except UnicodeDecodeError as error:
-                raise InputError(f"{path}, line {number} {_describe(error)}") from None
-
-
-def _decode_line(raw: bytes, number: int) -> str:
-    if number == 1:
-        raw = raw.removeprefix(BOM)
-    return raw.removesuffix(b"\n").removesuffix(b"\r").decode()
-
-
-def _describe(error: UnicodeDecodeError) -> str:
-    byte = error.object[error.start]
-    return f"must be UTF-8, but has the byte 0x{byte:02x} at column {error.start + 1}"
+                byte = error.object[error.start]
+                problem = (
+                    f"must be UTF-8, but has the byte 0x{byte:02x} at column {error.start + 1}"
+                )
+                if problems is None:
+                    raise InputError(f"{path}, line {number} {problem}") from None
+                problems[number], text = problem, ""
+            yield text
 
 
 def read_text_files(source_path: str, target_path: str) -> Iterator[SentencePair]:
@@ -312,31 +311,6 @@ _LINE_BREAKS = re.compile(r"\r*\n|\r+\Z")
 def replace_line_breaks(text: str) -> str:
     """Return the text with a space in place of each line break."""
     return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text
-
-
-class TolerantLineReader:
-    """Iterates over the lines of a file or of standard input; invalid UTF-8 is not fatal.
-
-    A line ends at \\n or \\r\\n only. A line that is not UTF-8 is returned as an empty line, and
-    the reason is stored in `problems`.
-    """
-
-    def __init__(self, path: str, skip: int = 0) -> None:
-        self.path = path
-        self.problems: dict[int, str] = {}
-        """Reasons by line number, from 1. Callers remove the ones they have reported."""
-        self._skip = skip
-
-    def __iter__(self) -> Iterator[str]:
-        with open_decompressed_binary(self.path) as file:
-            for number, raw in enumerate(file, 1):
-                if number > self._skip:
-                    try:
-                        line = _decode_line(raw, number)
-                    except UnicodeDecodeError as error:
-                        self.problems[number] = _describe(error)
-                        line = ""
-                    yield line
 
 
 def count_lines(path: str) -> int | None:

@@ -14,7 +14,7 @@ from seq2see.data.corpus_splitting_and_writing import (
     write_accepted_and_rejected_pairs,
     write_splits,
 )
-from seq2see.data.quality.analysis_and_filtering import AcceptedPair, RejectedPair
+from seq2see.data.quality.rules import RuleViolation
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair, read_text_files
 from seq2see.errors import InputError
@@ -99,9 +99,9 @@ def test_unwritable_directory_is_reported(tmp_path: Path) -> None:
 
 def test_filtered_corpus_and_rejected_pairs_are_written(tmp_path: Path) -> None:
     results = [
-        AcceptedPair(1, SentencePair("a", "b")),
-        RejectedPair(2, SentencePair("x\ty", "z\nz"), "empty", "the source has no words"),
-        AcceptedPair(3, SentencePair("c", "d")),
+        (SentencePair("a", "b"), None),
+        (SentencePair("x\ty", "z\nz"), RuleViolation("empty", "the source has no words")),
+        (SentencePair("c", "d"), None),
     ]
     counts = write_accepted_and_rejected_pairs(results, tmp_path, ("en", "de"))
     assert counts == {"accepted": 2, "empty": 1}

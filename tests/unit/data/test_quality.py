@@ -18,8 +18,6 @@ from seq2see.data import digit_tasks, fables, readers
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
 from seq2see.data.quality import statistics_and_models
 from seq2see.data.quality.analysis_and_filtering import (
-    AcceptedPair,
-    RejectedPair,
     accept_or_reject_pairs,
     analyze_corpus,
 )
@@ -29,6 +27,7 @@ from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
 from seq2see.data.quality.rules import (
+    RuleViolation,
     encoding_problem,
     find_first_unmatched_markup,
     find_rule_violations,
@@ -107,11 +106,11 @@ def filter_rejected(
     languages: tuple[str, str] | None = LANGUAGES,
     test_pairs: Iterable[SentencePair] = (),
     config: QualityConfig | None = None,
-) -> dict[int, RejectedPair]:
-    """Return the rejected pairs by line; check that each pair is returned once, in order."""
+) -> dict[int, RuleViolation]:
+    """Return the violations by line; check that each pair is returned once, in order."""
     results = list(accept_or_reject_pairs(pairs, config, languages, test_pairs))
-    assert [(v.line, v.pair) for v in results] == list(enumerate(pairs, start=1))
-    return {v.line: v for v in results if isinstance(v, RejectedPair)}
+    assert [pair for pair, _ in results] == list(pairs)
+    return {line: violation for line, (_, violation) in enumerate(results, 1) if violation}
 
 
 def get_finding(report: CorpusReport, name: str) -> CorpusFinding:
@@ -485,9 +484,7 @@ def test_unusual_characters_are_handled(pairs: list[SentencePair]) -> None:
     lines = [*pairs[:400], *(SentencePair(a, b) for a in UNUSUAL for b in UNUSUAL)]
     report = analyze_corpus(lines, languages=LANGUAGES)
     assert report.num_pairs == 500
-    assert all(
-        v.pair in lines for v in accept_or_reject_pairs(lines) if isinstance(v, AcceptedPair)
-    )
+    assert all(pair in lines for pair, _ in accept_or_reject_pairs(lines))
     json.dumps(report.to_json(), allow_nan=False)
 
 
@@ -837,11 +834,7 @@ def test_counts_of_one_use_the_singular() -> None:
 def test_suggestion_is_based_on_accepted_pairs(pairs: list[SentencePair]) -> None:
     lines = [*pairs[:400], *(SentencePair(p.source, "") for p in pairs[400:])]
     report = analyze_corpus(lines, languages=LANGUAGES)
-    accepted = [
-        v.pair
-        for v in accept_or_reject_pairs(lines, languages=LANGUAGES)
-        if isinstance(v, AcceptedPair)
-    ]
+    accepted = [pair for pair, v in accept_or_reject_pairs(lines, languages=LANGUAGES) if v is None]
     count = sum(
         len(extract_words(pair.source)) + len(extract_words(pair.target)) for pair in accepted
     )
@@ -924,9 +917,7 @@ def test_filtered_corpus_is_clean(pairs: list[SentencePair]) -> None:
     damaged += damaged[:50]
     assert not analyze_corpus(damaged, languages=LANGUAGES).is_clean
     accepted = [
-        v.pair
-        for v in accept_or_reject_pairs(damaged, languages=LANGUAGES)
-        if isinstance(v, AcceptedPair)
+        pair for pair, v in accept_or_reject_pairs(damaged, languages=LANGUAGES) if v is None
     ]
     report = analyze_corpus(accepted, languages=LANGUAGES)
     assert report.is_clean, [finding.text for finding in report.findings]

@@ -18,6 +18,7 @@ from seq2see.data.fables.phrases import (
     PronounRole,
     Words,
     adjust_english_articles,
+    build_phrase,
     capitalize_sentences,
     compute_alignment,
     contract_and_elide,
@@ -162,7 +163,8 @@ def _draw_sentences(
             drafts = generate_pronoun_minimal_pair(chooser, short)
         else:
             construction = chooser.pick(weighted)
-            drafts = (SentenceDraft(construction.name, construction.build(chooser)),)
+            end = build_phrase(construction.mark, construction.mark)
+            drafts = (SentenceDraft(construction.name, construction.build(chooser) + end),)
         if not any(_has_reserved_pair(draft.phrase) for draft in drafts):
             yield drafts
 

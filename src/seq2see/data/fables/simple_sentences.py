@@ -39,15 +39,12 @@ class Construction:
     """A kind of sentence, with the function that builds it."""
 
     name: str
-    build_words: SentenceBuilder
+    build: SentenceBuilder
     weight: int
     """Relative frequency."""
     in_short_corpus: bool
     mark: str
-
-    def build(self, choose: WordChooser) -> BilingualPhrase:
-        """Return a sentence with its final mark."""
-        return self.build_words(choose) + build_phrase(self.mark, self.mark)
+    """The mark at the end, which `build` does not add."""
 
 
 CONSTRUCTIONS: list[Construction] = []

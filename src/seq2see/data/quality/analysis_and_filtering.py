@@ -7,13 +7,12 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
 
 from seq2see.data.quality.build_findings import build_findings
-from seq2see.data.quality.config import QualityConfig, RuleName
+from seq2see.data.quality.config import QualityConfig
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import (
@@ -42,26 +41,6 @@ LanguagePair = tuple[str, str] | None
 _LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 _SPACE_PIECE = "\u2581"
 _NUM_SHOWN_CHARACTERS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedPair:
-    """A pair that satisfies all rules."""
-
-    line: int
-    """Counted from 1."""
-    pair: SentencePair
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedPair:
-    """A pair that violates a rule, and the reason."""
-
-    line: int
-    """Counted from 1."""
-    pair: SentencePair
-    rule: RuleName
-    reason: str
 
 
 def analyze_corpus(
@@ -111,8 +90,8 @@ def accept_or_reject_pairs(
     languages: LanguagePair = None,
     test_pairs: Iterable[SentencePair] | None = None,
     on_stage: StageCallback | None = None,
-) -> Iterator[AcceptedPair | RejectedPair]:
-    """Yield each pair in order, as accepted or rejected.
+) -> Iterator[tuple[SentencePair, RuleViolation | None]]:
+    """Yield each pair in order, with the rule that it violates, or None if it is accepted.
 
     The rules are those of `analyze_corpus` that are in `config.clean_rules`; the arguments are the
     same too. The first result is yielded after the corpus was read once.
@@ -121,12 +100,7 @@ def accept_or_reject_pairs(
     model = _fit_model(pairs, config, languages, OverlapCounter(test_pairs), on_stage)
     for chunk in iter_pair_chunks(pairs, "checking", on_stage):
         violations = find_rule_violations(chunk, model, config.clean_rules)
-        rows = zip(chunk.sides.iter_pairs(), violations, strict=True)
-        for line, (pair, violation) in enumerate(rows, chunk.first_index + 1):
-            if violation:
-                yield RejectedPair(line, pair, violation.rule, violation.reason)
-            else:
-                yield AcceptedPair(line, pair)
+        yield from zip(chunk.sides.iter_pairs(), violations, strict=True)
 
 
 class OverlapCounter:
@@ -228,10 +202,9 @@ class _FindingCounter:
         self.counts[name] += 1
         examples = self._examples.setdefault(name, [])
         example = score, self._random.random(), line, FindingExample.from_pair(line, pair, reason)
-        if len(examples) < self.config.num_examples:
-            heapq.heappush(examples, example)
-        elif examples:
-            heapq.heappushpop(examples, example)
+        heapq.heappush(examples, example)
+        if len(examples) > self.config.num_examples:
+            heapq.heappop(examples)
 
     @property
     def examples(self) -> dict[str, list[FindingExample]]:
