@@ -94,18 +94,3 @@ export async function translateFile(file, source, target) {
   const response = await parseResponse(await fetch("translate_file", { method: "POST", body: form, headers: withAuthorization() }));
   return new URL(response.translatedFileUrl, location.href).pathname.replace(/^.*(?=\/download_file\/)/, "").slice(1);
 }
-
-// Returns a function that runs a job and aborts the previous one.
-export function latestOnly() {
-  let controller = null;
-  return async (job) => {
-    controller?.abort();
-    const own = new AbortController();
-    controller = own;
-    try {
-      await job(own.signal);
-    } catch (error) {
-      if (error.name !== "AbortError" && !own.signal.aborted) throw error;
-    }
-  };
-}

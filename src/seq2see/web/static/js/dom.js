@@ -67,6 +67,16 @@ export function slider(label, range, onInput) {
   return { element, input, show };
 }
 
+// Listeners of an SVG element that is used as a button.
+export const pressable = (onPress) => ({
+  click: onPress, keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onPress(); } },
+});
+
+// A list of labels with their values. rows: [[label, content, attributes of the content], …]
+export function facts(rows) {
+  return h("dl", { class: "facts" }, rows.map(([label, content, attributes]) => [h("dt", {}, label), h("dd", attributes, content)]));
+}
+
 // rows: arrays of cells, or finished <tr> elements
 export function table(headers, rows, attributes = {}) {
   const cell = (name) => (content) => (content instanceof Node && /^T[DH]$/.test(content.tagName) ? content : h(name, {}, content));

@@ -2,21 +2,16 @@
 import { RequestError, apiKey } from "./api.js";
 import { button, h, replaceContent } from "./dom.js";
 import { isServed } from "./embedded.js";
-import { t } from "./i18n.js";
+import { hasText, t } from "./i18n.js";
+import { current } from "./state.js";
 
-// Error codes of the service with a text in both languages. For other codes the English message of the service is shown.
-const ERROR_CODES = new Set([
-  "body_too_large", "constraints_unsatisfiable", "deadline_exceeded", "direct_model_required", "engine_error", "forbidden", "internal_error",
-  "overloaded", "rate_limited", "request_timeout", "shutting_down", "text_too_long", "too_many_tokens", "unsupported_format",
-  "unsupported_language"
-]);
-
-export const localizedError = (message, code, limit) => (ERROR_CODES.has(code) ? t(`error_code.${code}`, { limit }) : message);
+// Returns the text of an error code, or the English message of the service for a code without a text.
+export const localizedError = (message, code, limit) => (hasText(`error_code.${code}`) ? t(`error_code.${code}`, { limit }) : message);
 
 // Returns the message for an exception.
 export function errorText(error) {
   if (error instanceof RequestError && !isServed) return t("error.saved");
-  if (error instanceof RequestError) return ERROR_CODES.has(error.code) ? localizedError(error.message, error.code, error.limit) : t("error.request", { error: error.message });
+  if (error instanceof RequestError) return localizedError(t("error.request", { error: error.message }), error.code, error.limit);
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return t("error.unreachable");
   console.error(error);
   return String(error.message ?? error);
@@ -39,7 +34,28 @@ export function showError(status, error, retry) {
 }
 
 // Shows "working …" if the promise takes longer than 200 ms.
-export function whileBusy(status, promise) {
+function whileBusy(status, promise) {
   const timer = setTimeout(() => showStatus(status, "busy", t("busy")), 200);
   return promise.finally(() => clearTimeout(timer));
+}
+
+// Returns the functions `update` and `leave` of a view. update(state) awaits load(state, signal) and passes the result to
+// draw(state, result, signal); it aborts the previous update. After an error, `clear` is called and the error is shown.
+export function loadingView(status, load, draw, clear = () => {}) {
+  let controller = null;
+  async function update(state) {
+    controller?.abort();
+    const { signal } = controller = new AbortController();
+    try {
+      const result = await whileBusy(status, load(state, signal));
+      if (signal.aborted) return;
+      showStatus(status, "");
+      await draw(state, result, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      clear();
+      showError(status, error, () => update(current()));
+    }
+  }
+  return { update, leave: () => controller?.abort() };
 }

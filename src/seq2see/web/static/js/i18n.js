@@ -14,6 +14,8 @@ export function setLanguage(code) {
 
 export const currentLanguage = () => language;
 
+export const hasText = (key) => Object.hasOwn(en, key);
+
 // Returns the text with this key and replaces its placeholders: t("layer.n", {layer: 3}).
 export function t(key, values = {}) {
   const text = LOCALES[language][key] ?? en[key] ?? key;

@@ -1,14 +1,13 @@
 // Pronoun test: two sentences that differ in one word, which decides what "it" refers to.
-import { latestOnly } from "./api.js";
-import { h, replaceContent, shareBar } from "./dom.js";
+import { facts, h, replaceContent, shareBar } from "./dom.js";
 import { matrix } from "./draw/matrix.js";
-import { showError, showStatus, whileBusy } from "./errors.js";
+import { loadingView } from "./errors.js";
 import { decodeTensor, formatExact, formatNumber, formatPercent } from "./format.js";
 import { contrastivePair, headAblationCard } from "./head_ablation.js";
 import { t } from "./i18n.js";
 import { parseInterventions } from "./interventions.js";
 import { directModel, languagePair, serviceInfo, withSupportedInterventions } from "./service_info.js";
-import { current, set } from "./state.js";
+import { set } from "./state.js";
 import { debounce, explain } from "./trace_view.js";
 
 const STEM = "The animal didn't cross the street because it was too ";
@@ -28,31 +27,28 @@ export function pronounCard() {
   const field = (name) => h("label", { class: `field ${name.startsWith("sentence") ? "wide" : ""}` }, h("span", {}, t(`pronoun.${name}`)), inputs[name]);
   const element = h("section", { class: "card pronoun" }, h("h2", {}, t("pronoun.title")), h("p", { class: "note" }, t("pronoun.note")),
     h("div", { class: "row" }, FIELDS.slice(0, 2).map(field)), h("div", { class: "row" }, FIELDS.slice(2).map(field)), status, body);
-  const runLatest = latestOnly();
-  const update = (state) => runLatest(async (signal) => {
-    try {
-      const info = await serviceInfo(signal);
-      const { source, target } = languagePair(state, info);
-      element.hidden = !directModel(state, info);
-      const values = fieldValues(state, source, target);
-      for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = values[name];
-      if (!values.sentence_a || !values.sentence_b || element.hidden) return showStatus(status, "");
-      const interventions = parseInterventions({ ...await withSupportedInterventions(state, info, signal), mask: null });
-      const traceOf = (text) => explain({ text, source, target, interventions, trace_options: { layers: "none", top_k: 60 } }, signal);
-      const ablation = (trace, index, words, i) => {
-        const pair = contrastivePair(trace, index, words);
-        return pair && headAblationCard({ text: trace.source.text, source, target, ...pair, interventions }, words, i, signal);
-      };
-      const traces = await whileBusy(status, (async () => [await traceOf(values.sentence_a), await traceOf(values.sentence_b)])());
-      if (signal.aborted) return;
-      showStatus(status, "");
-      const width = parseFloat(getComputedStyle(body).gridTemplateColumns); // of the first column
-      replaceContent(body, traces.map((trace, i) => column(trace, { ...values, width }, i, ablation)));
-    } catch (error) {
-      if (!signal.aborted) showError(status, error, () => update(current()));
-    }
-  });
-  return { element, update, leave: () => runLatest(() => {}) };
+  async function load(state, signal) {
+    const info = await serviceInfo(signal);
+    const { source, target } = languagePair(state, info);
+    element.hidden = !directModel(state, info);
+    const values = fieldValues(state, source, target);
+    for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = values[name];
+    if (!values.sentence_a || !values.sentence_b || element.hidden) return null;
+    const interventions = parseInterventions({ ...await withSupportedInterventions(state, info, signal), mask: null });
+    const traceOf = (text) => explain({ text, source, target, interventions, trace_options: { layers: "none", top_k: 60 } }, signal);
+    const traces = [await traceOf(values.sentence_a), await traceOf(values.sentence_b)];
+    return { values, traces, request: { source, target, interventions } };
+  }
+  return { element, ...loadingView(status, load, (state, loaded, signal) => {
+    if (!loaded) return;
+    const { values, traces, request } = loaded;
+    const ablation = (trace, index, words, i) => {
+      const pair = contrastivePair(trace, index, words);
+      return pair && headAblationCard({ text: trace.source.text, ...request, ...pair }, words, i, signal);
+    };
+    const width = parseFloat(getComputedStyle(body).gridTemplateColumns); // of the first column
+    replaceContent(body, traces.map((trace, i) => column(trace, { ...values, width }, i, ablation)));
+  }) };
 }
 
 function fieldValues(state, source, target) {
@@ -76,17 +72,14 @@ function column(trace, values, i, ablation) {
 
 function probabilities(trace, index, words, i) {
   const candidates = words.map((word) => trace.steps[index].top_candidates.find((each) => isSameWord(each.text, word)) ?? null);
-  const rows = candidates.map((candidate, w) => [
-    h("dt", {}, `p(${words[w]})`),
-    h(
-      "dd", {}, shareBar(candidate?.probability ?? 0, w === 1), " ",
-      h("span", { data: { number: `pronoun:${i}:${w}` } }, candidate ? formatExact(candidate.probability) : t("pronoun.unlikely")),
-    ),
-  ]);
-  const difference = candidates[0] && candidates[1] ? candidates[0].log_prob - candidates[1].log_prob : null;
-  return h("dl", { class: "facts" }, rows, difference === null ? null : [
-    h("dt", {}, `log p(${words[0]}) − log p(${words[1]})`), h("dd", {}, formatNumber(difference)),
-  ]);
+  const rows = candidates.map((candidate, w) => [`p(${words[w]})`, [
+    shareBar(candidate?.probability ?? 0, w === 1), " ",
+    h("span", { data: { number: `pronoun:${i}:${w}` } }, candidate ? formatExact(candidate.probability) : t("pronoun.unlikely")),
+  ]]);
+  if (candidates[0] && candidates[1]) {
+    rows.push([`log p(${words[0]}) − log p(${words[1]})`, formatNumber(candidates[0].log_prob - candidates[1].log_prob)]);
+  }
+  return facts(rows);
 }
 
 // Attention of every head of the encoder from the source word, one row per head.

@@ -2,11 +2,11 @@
 import { fetchJson } from "./api.js";
 import { h, replaceContent, selectField } from "./dom.js";
 import { trace as embeddedTrace } from "./embedded.js";
-import { showError, showStatus, whileBusy } from "./errors.js";
+import { loadingView, showStatus } from "./errors.js";
 import { formatNumber } from "./format.js";
 import { languageName, t } from "./i18n.js";
 import { chooseSource, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "./service_info.js";
-import { current, set } from "./state.js";
+import { set } from "./state.js";
 import { isSingleSentence } from "./tokens.js";
 
 const DEBOUNCE = 350; // milliseconds after the last key before a request is sent
@@ -82,33 +82,18 @@ export function traceView(root, body, request, draw) {
   }
   const card = sentenceCard();
   root.append(card.element, body);
-  let controller = null;
   const clear = () => { body.hidden = true; card.output.replaceChildren(); };
-  async function update(state) {
-    controller?.abort();
-    const { signal } = controller = new AbortController();
-    try {
-      const info = await serviceInfo(signal);
-      if (signal.aborted) return;
-      card.update(state, info);
-      const traceBody = await request(state, info, signal);
-      if (signal.aborted) return;
-      if (!traceBody.text) {
-        clear();
-        showStatus(card.status, "", t("empty"));
-        return;
-      }
-      const trace = await whileBusy(card.status, explain(traceBody, signal));
-      if (signal.aborted) return;
-      showStatus(card.status, "", isSingleSentence(traceBody.text) ? "" : t("sentence.several"));
-      body.hidden = false;
-      replaceContent(card.output, translationOf(trace));
-      await draw(state, trace, info, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      clear();
-      showError(card.status, error, () => update(current()));
-    }
+  async function load(state, signal) {
+    const info = await serviceInfo(signal);
+    if (!signal.aborted) card.update(state, info);
+    const traceBody = await request(state, info, signal);
+    return { info, text: traceBody.text, trace: traceBody.text ? await explain(traceBody, signal) : null };
   }
-  return { update, leave: () => controller?.abort() };
+  return loadingView(card.status, load, (state, { info, text, trace }, signal) => {
+    showStatus(card.status, "", !text ? t("empty") : isSingleSentence(text) ? "" : t("sentence.several"));
+    if (!trace) return clear();
+    body.hidden = false;
+    replaceContent(card.output, translationOf(trace));
+    return draw(state, trace, info, signal);
+  }, clear);
 }

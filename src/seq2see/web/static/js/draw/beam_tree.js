@@ -1,5 +1,5 @@
 // The tree of a beam search: one column per step, one row per rank. The best path is drawn last, so that it is on top.
-import { addTooltip, maxTextWidth, s, textWidth } from "../dom.js";
+import { addTooltip, maxTextWidth, pressable, s, textWidth } from "../dom.js";
 
 const ROW_HEIGHT = 24;
 const TOP = 30;
@@ -66,9 +66,9 @@ function moveFocus(event, nodes) {
 function drawNode(node, x, y, isOnPath, isSelected, onSelect, text) {
   const className = `node ${node.status}${isOnPath ? " path" : ""}${isSelected ? " selected" : ""}`;
   const shape = node.status === "finished" ? s("rect", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 2 }) : s("circle", { cx: x, cy: y, r: 5 });
-  const select = () => onSelect(node.id);
-  const group = s("g", { class: className, role: "button", tabindex: isOnPath || isSelected ? 0 : -1, "aria-label": text(node), data: { key: `node:${node.id}` }, on: {
-    click: select, keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); select(); } },
-  } }, shape, s("text", { x: x + 10, y: y + 4 }, node.text));
+  const group = s("g", {
+    class: className, role: "button", tabindex: isOnPath || isSelected ? 0 : -1, "aria-label": text(node), data: { key: `node:${node.id}` },
+    on: pressable(() => onSelect(node.id)),
+  }, shape, s("text", { x: x + 10, y: y + 4 }, node.text));
   return addTooltip(group, () => text(node));
 }

@@ -1,6 +1,6 @@
-// A matrix with labels, as cells or as lines, and as a thumbnail. Rows are queries, columns are keys.
-import { addTooltip, h, maxTextWidth, s, themeColor } from "../dom.js";
-import { clamp } from "../format.js";
+// A matrix with labels, as cells or as lines, as a thumbnail, and as a heatmap. Rows are queries, columns are keys.
+import { addTooltip, h, maxTextWidth, pressable, s, themeColor } from "../dom.js";
+import { clamp, formatNumber } from "../format.js";
 
 const MIN_VISIBLE_SHARE = 0.004; // smaller shares would be invisible and are not drawn
 
@@ -35,7 +35,10 @@ export function matrix(figure, selected, onSelect) {
   svg.append(grid(left, top, rows.length, columns.length, size));
   if (selected) svg.append(s("rect", { class: "selected-row", x: left, y: top + selected[0] * size, width: columns.length * size, height: size }));
   if (selected) svg.append(s("rect", { class: "selected-cell", x: left + selected[1] * size, y: top + selected[0] * size, width: size, height: size }));
-  addPointerEvents(svg, figure, [left, top, size], selected, onSelect);
+  // One transparent surface handles the pointer for all cells.
+  const surface = s("rect", { class: "surface", x: left, y: top, width: columns.length * size, height: rows.length * size });
+  svg.append(surface);
+  addCellEvents(surface, svg, [rows.length, columns.length], selected, selected && onSelect, figure.text);
   return svg;
 }
 
@@ -64,23 +67,20 @@ function grid(left, top, rows, columns, size) {
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-// Adds one transparent surface that handles the pointer for all cells, and the arrow keys.
-function addPointerEvents(svg, figure, [left, top, size], selected, onSelect) {
-  const clampCell = ([r, c]) => [clamp(r, 0, figure.rows.length - 1), clamp(c, 0, figure.columns.length - 1)];
-  const surface = s("rect", { class: "surface", x: left, y: top, width: figure.columns.length * size, height: figure.rows.length * size });
+// Adds a tooltip for each cell of a surface, the click that selects it, and the arrow keys, which `focusable` receives.
+function addCellEvents(surface, focusable, [height, width], selected, onSelect, text) {
+  const clampCell = ([r, c]) => [clamp(r, 0, height - 1), clamp(c, 0, width - 1)];
   let cell = selected ?? [0, 0];
   const locate = (event) => {
     const box = surface.getBoundingClientRect();
-    const scale = size * (box.width / (figure.columns.length * size));
-    cell = clampCell([Math.floor((event.clientY - box.top) / scale), Math.floor((event.clientX - box.left) / scale)]);
+    cell = clampCell([Math.floor((event.clientY - box.top) / box.height * height), Math.floor((event.clientX - box.left) / box.width * width)]);
   };
   surface.addEventListener("pointermove", locate);
-  addTooltip(surface, () => figure.text(...cell));
-  svg.append(surface);
-  if (!selected) return;
+  addTooltip(surface, () => text(...cell));
+  if (!onSelect) return;
   surface.addEventListener("click", (event) => { locate(event); onSelect(...cell); });
-  svg.addEventListener("keydown", (event) => {
-    const move = MOVES[event.key];
+  focusable.addEventListener("keydown", (event) => {
+    const move = selected && MOVES[event.key];
     if (!move) return;
     event.preventDefault();
     onSelect(...clampCell([selected[0] + move[0], selected[1] + move[1]]));
@@ -109,27 +109,41 @@ export function attentionLines(figure, selected, onSelect) {
   }
   rows.forEach((text, r) => svg.append(s("text", {
     x: left - 6, y: y(r) + 4, "text-anchor": "end", class: r === selected[0] ? "selected selectable" : "selectable", role: "button", tabindex: 0, data: { key: `line:${r}` },
-    on: {
-      click: () => onSelect(r, selected[1]),
-      keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); onSelect(r, selected[1]); } },
-    },
+    on: pressable(() => onSelect(r, selected[1])),
   }, text)));
   columns.forEach((text, c) => svg.append(s("text", { x: right + 6, y: y(c) + 4, "font-weight": c === selected[1] ? 700 : null }, text)));
   return svg;
 }
 
-// Draws a small matrix with one pixel per cell: share(r, c) from −1 to 1.
+// Draws a small matrix, in which small shares are visible too: share(r, c) from −1 to 1.
 export function thumbnail(rows, columns, share, size) {
-  const canvas = h("canvas", { width: columns, height: rows, style: {
-    width: `${Math.max(8, Math.round(size * Math.min(1, columns / rows)))}px`, height: `${Math.max(8, Math.round(size * Math.min(1, rows / columns)))}px`,
-  } });
+  const pixels = (ratio) => `${Math.max(8, Math.round(size * Math.min(1, ratio)))}px`;
+  const canvas = h("canvas", { width: columns, height: rows, style: { width: pixels(columns / rows), height: pixels(rows / columns) } });
+  const enhance = (x) => Math.sign(x) * Math.min(1, Math.sqrt(Math.abs(x)));
+  return drawPixels(canvas, (r, c) => enhance(share(r, c)));
+}
+
+// Draws a large matrix without labels: blue for positive values, orange for negative ones.
+// rows: vectors; selected: [row, column], or null if the whole heatmap is a button
+export function heatmap(rows, selected, onSelect, name) {
+  const [height, width] = [rows.length, rows[0].length];
+  const role = selected ? "application" : "button";
+  const canvas = h("canvas", { class: "heat", width, height, role, "aria-label": name, tabindex: 0, data: { key: `heat:${name}` }, on: selected ? {} : pressable(onSelect) });
+  const largest = rows.reduce((max, row) => row.reduce((a, x) => Math.max(a, Math.abs(x)), max), 1e-12);
+  addCellEvents(canvas, canvas, [height, width], selected, selected && onSelect, (r, c) => `${name}\n${r}, ${c}: ${formatNumber(rows[r][c], 4)}`);
+  return drawPixels(canvas, (r, c) => rows[r][c] / largest);
+}
+
+// Draws one pixel per cell: share(r, c) from −1 to 1.
+function drawPixels(canvas, share) {
+  const { width: columns, height: rows } = canvas;
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
   const [positive, negative] = [themeColor("positive"), themeColor("negative")];
   for (let r = 0; r < rows; r += 1) {
     for (let c = 0; c < columns; c += 1) {
       const value = share(r, c);
-      image.data.set([...(value < 0 ? negative : positive), Math.round(255 * Math.min(1, Math.sqrt(Math.abs(value))))], 4 * (r * columns + c));
+      image.data.set([...(value < 0 ? negative : positive), Math.round(255 * Math.abs(value))], 4 * (r * columns + c));
     }
   }
   context.putImageData(image, 0, 0);

@@ -1,11 +1,11 @@
 // Architecture: the modules of the loaded model; each can be selected.
 import { fetchJson } from "../api.js";
-import { button, h, replaceContent, selectField, table } from "../dom.js";
-import { showError, showStatus } from "../errors.js";
+import { button, facts, h, replaceContent, selectField, table } from "../dom.js";
+import { loadingView } from "../errors.js";
 import { formatCount, formatPercent } from "../format.js";
 import { t } from "../i18n.js";
 import { directModel, serviceInfo } from "../service_info.js";
-import { current, set } from "../state.js";
+import { set } from "../state.js";
 
 // Sublayers in the order of the data flow, each with the residual connection that follows it.
 const SUBLAYERS = { attention: "attention_residual", cross_attention: "cross_attention_residual", feed_forward: "feed_forward_residual" };
@@ -22,26 +22,21 @@ export function mount(root) {
     h("p", { class: "lead" }, t("architecture.lead")), parts.status, parts.bar,
     h("div", { class: "columns wide-left" }, parts.diagram, parts.details),
   );
-  return { update: (state) => update(parts, state) };
-}
-
-async function update(parts, state) {
-  try {
-    const info = await serviceInfo();
-    const name = state.model ?? (directModel(state, info) ?? info.models[0]).name;
-    const model = await fetchJson(`api/v1/models/${encodeURIComponent(name)}`);
-    if (current() !== state) return;
-    showStatus(parts.status, "");
+  return loadingView(parts.status, load, (state, { info, model }) => {
     const options = info.models.map((each) => [each.name, `${each.name} (${each.source} → ${each.target})`]);
     replaceContent(
       parts.bar,
-      selectField(t("model"), options, name, (value) => set({ model: value, module: null }), { data: { key: "model" } }),
+      selectField(t("model"), options, model.name, (value) => set({ model: value, module: null }), { data: { key: "model" } }),
       h("span", { class: "note num" }, t("architecture.sum", { parameters: formatCount(model.parameters), engine: model.engine })),
     );
     draw(parts, state, model);
-  } catch (error) {
-    showError(parts.status, error, () => update(parts, current()));
-  }
+  });
+}
+
+async function load(state, signal) {
+  const info = await serviceInfo(signal);
+  const name = state.model ?? (directModel(state, info) ?? info.models[0]).name;
+  return { info, model: await fetchJson(`api/v1/models/${encodeURIComponent(name)}`, undefined, { signal }) };
 }
 
 // Returns the module with this path, such as "encoder.layers.0", or undefined.
@@ -105,14 +100,14 @@ function details(model, module, path) {
   const weights = path ? listWeights(module) : [];
   const listed = weights.slice(0, MAX_WEIGHTS);
   return [h("h2", {}, path || model.name), flow ? h("p", {}, flow) : null,
-    h("dl", { class: "facts" },
-      h("dt", {}, t("module.class")), h("dd", { class: "mono" }, module.kind),
-      h("dt", {}, t("module.parameters")), h(
-        "dd", {},
+    facts([
+      [t("module.class"), module.kind, { class: "mono" }],
+      [t("module.parameters"), [
         h("span", { data: { number: "parameters" } }, formatCount(module.parameters)),
         model.parameters ? ` (${formatPercent(module.parameters / model.parameters)})` : "",
-      ),
-      path ? null : modelFacts(model)),
+      ]],
+      ...(path ? [] : modelFacts(model)),
+    ]),
     listed.length ? h(
       "div", { class: "scroll" },
       table(
@@ -124,15 +119,13 @@ function details(model, module, path) {
 }
 
 function modelFacts({ config, vocabulary, max_length: maxLength, provenance }) {
-  const facts = {
+  const values = {
     d_model: config.d_model, heads: config.heads, d_ff: config.d_ff, activation: config.activation,
     positions: config.positions.kind, norm: `${config.norm.placement} ${config.norm.kind}`, tie: config.embeddings.tie,
     vocabulary: [...new Set(Object.values(vocabulary))].join(" / "),
     max_length: maxLength, updates: provenance?.updates,
     scores: provenance?.scores?.map((score) => `${score.metric} ${score.value.toFixed(1)}`).join(", "),
   };
-  return Object.entries(facts).filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => [
-    h("dt", {}, t(`fact.${name}`)),
-    h("dd", {}, value),
-  ]);
+  const known = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return known.map(([name, value]) => [t(`fact.${name}`), value]);
 }

@@ -1,5 +1,5 @@
 // Decoding: the distribution at each step, the beam search with the status of every hypothesis, and their ranking.
-import { addTooltip, button, h, replaceContent, selectField, shareBar, slider, table } from "../dom.js";
+import { addTooltip, button, facts, h, replaceContent, selectField, shareBar, slider, table } from "../dom.js";
 import { beamTree } from "../draw/beam_tree.js";
 import { trace as embeddedTrace } from "../embedded.js";
 import { decodeTensor, formatExact, formatNumber, formatPercent, parseInteger, parseReal } from "../format.js";
@@ -115,11 +115,11 @@ function drawStep(parent, trace, step) {
       "td", { data: { number: `candidate:${each.id}` } }, formatExact(each.probability),
     ), h("td", {}, formatNumber(each.log_prob)),
   ]));
-  replaceContent(parent, h("dl", { class: "facts" },
-    h("dt", {}, t("step.input")), h("dd", {}, input), h("dt", {}, t("step.output")), h("dd", {}, h("b", {}, token.text)),
-    h("dt", {}, t("probability")), h("dd", { data: { number: "probability" } }, formatExact(probability)),
-    h("dt", {}, t("log_prob")), h("dd", { data: { number: "log_prob" } }, formatExact(logProb)),
-    h("dt", {}, t("rank")), h("dd", {}, rank + 1), h("dt", {}, t("entropy")), h("dd", { data: { number: "entropy" } }, formatExact(entropy))),
+  const number = (name, value) => [t(name), formatExact(value), { data: { number: name } }];
+  replaceContent(parent, facts([
+    [t("step.input"), input], [t("step.output"), h("b", {}, token.text)],
+    number("probability", probability), number("log_prob", logProb), [t("rank"), rank + 1], number("entropy", entropy),
+  ]),
   h("div", { class: "scroll" }, table([t("token"), h("th", { class: "left" }), t("probability"), t("log")], rows)));
 }
 

@@ -1,5 +1,5 @@
 // Intervene: change parts of the model and compare the translations.
-import { addTooltip, button, h, replaceContent, segmented, selectField, slider } from "../dom.js";
+import { addTooltip, button, facts, h, replaceContent, segmented, selectField, slider } from "../dom.js";
 import { trace as embeddedTrace } from "../embedded.js";
 import { formatExact, formatNumber, parseInteger } from "../format.js";
 import { attentionName, t } from "../i18n.js";
@@ -103,14 +103,14 @@ function effect(trace) {
   const change = result.baseline_log_prob_after - result.baseline.log_prob;
   return [title,
     h("p", { class: "difference", dir: "auto" }, words),
-    h("dl", { class: "facts" },
-      h("dt", {}, t("effect.original")), h("dd", { dir: "auto" }, result.baseline.text),
-      h("dt", {}, t("effect.before")), h("dd", {}, h("span", { data: { number: "before" } }, formatExact(result.baseline.log_prob))),
-      h("dt", {}, t("effect.after")), h(
-        "dd", {},
+    facts([
+      [t("effect.original"), result.baseline.text, { dir: "auto" }],
+      [t("effect.before"), formatExact(result.baseline.log_prob), { data: { number: "before" } }],
+      [t("effect.after"), [
         h("span", { data: { number: "after" } }, formatExact(result.baseline_log_prob_after)), ` (${change >= 0 ? "+" : ""}${formatNumber(change)})`,
-      ),
-      h("dt", {}, t("effect.new")), h("dd", {}, h("span", { data: { number: "new" } }, formatExact(translation.log_prob))))];
+      ]],
+      [t("effect.new"), formatExact(translation.log_prob), { data: { number: "new" } }],
+    ])];
 }
 
 function switches(state, model, stack, kind) {

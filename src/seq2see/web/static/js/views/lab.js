@@ -1,8 +1,8 @@
 // Lab: one card per experiment with its claim, measurements, figures and verdict.
 import { RequestError, cachedResponse, fetchJson } from "../api.js";
-import { addTooltip, button, h, replaceContent, segmented, table } from "../dom.js";
+import { addTooltip, button, facts, h, replaceContent, segmented, table } from "../dom.js";
 import { isServed } from "../embedded.js";
-import { errorText, showError, showStatus, whileBusy } from "../errors.js";
+import { errorText, loadingView, showStatus } from "../errors.js";
 import { formatNumber, parseInteger } from "../format.js";
 import { localized, t } from "../i18n.js";
 import { current, set } from "../state.js";
@@ -14,32 +14,28 @@ const path = (number) => `api/v1/lab/${number}`;
 export function mount(root) {
   const parts = { status: h("p", { class: "status", role: "status" }), bar: h("div", { class: "controls" }), cards: h("div", { class: "cards" }) };
   root.append(h("h1", {}, t("lab.title")), h("p", { class: "lead" }, t("lab.lead")), parts.status, parts.bar, parts.cards);
-  return { update: (state) => update(parts, state) };
+  const view = loadingView(parts.status, () => fetchJson("api/v1/lab"), (state, lab) => draw(parts, state, lab));
+  parts.refresh = () => view.update(current());
+  return view;
 }
 
-async function update(parts, state) {
-  try {
-    const { experiments, topics, notes, can_run: canRun } = await whileBusy(parts.status, fetchJson("api/v1/lab"));
-    if (current() !== state) return;
-    showStatus(parts.status, "", canRun ? "" : t("lab.local_only"));
-    const topic = parseInteger(state.topic, 0, 0, topics.length - 1);
-    replaceContent(parts.bar, segmented(t("lab.topics"), topics.map((name, i) => [i, localized(name)]), topic, (i) => set({ topic: i })));
-    replaceContent(parts.cards, experiments.filter((each) => each.topic === topic).map((each) => card(parts, each, notes, canRun)));
-  } catch (error) {
-    showError(parts.status, error, () => update(parts, current()));
-  }
+function draw(parts, state, { experiments, topics, notes, can_run: canRun }) {
+  showStatus(parts.status, "", canRun ? "" : t("lab.local_only"));
+  const topic = parseInteger(state.topic, 0, 0, topics.length - 1);
+  replaceContent(parts.bar, segmented(t("lab.topics"), topics.map((name, i) => [i, localized(name)]), topic, (i) => set({ topic: i })));
+  replaceContent(parts.cards, experiments.filter((each) => each.topic === topic).map((each) => card(parts, each, notes, canRun)));
 }
 
 async function run(parts, number) {
   runs.set(number, null);
-  update(parts, current());
+  parts.refresh();
   try {
     await fetchJson(path(number), {});
     runs.delete(number);
   } catch (error) {
     runs.set(number, error instanceof RequestError ? errorText(error) : t("error.unreachable"));
   }
-  if (parts.cards.isConnected) update(parts, current());
+  if (parts.cards.isConnected) parts.refresh();
 }
 
 function card(parts, experiment, notes, canRun) {
@@ -62,9 +58,10 @@ function card(parts, experiment, notes, canRun) {
       experiment.trains ? h("span", { class: "badge" }, t("lab.trains")) : null,
       needsFull ? h("span", { class: "note" }, t("lab.full"), " ", h("code", {}, `seq2see lab run ${number} --full`)) : null,
     ),
-    h("dl", { class: "facts" }, h("dt", {}, t("lab.claim")), h("dd", {}, localized(experiment.claim)),
-      h("dt", {}, t("lab.prediction")), h("dd", {}, localized(experiment.prediction)),
-      outcome?.reason ? [h("dt", {}, t("lab.verdict")), h("dd", {}, localized(outcome.reason))] : null),
+    facts([
+      [t("lab.claim"), localized(experiment.claim)], [t("lab.prediction"), localized(experiment.prediction)],
+      ...(outcome?.reason ? [[t("lab.verdict"), localized(outcome.reason)]] : []),
+    ]),
     runState === null ? h(
       "p", { class: "status busy", role: "status" }, t("lab.running"),
     ) : runState ? h("p", { class: "status error", role: "status" }, runState) : null,

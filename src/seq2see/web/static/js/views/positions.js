@@ -1,14 +1,14 @@
 // Positions: the vectors of a model's positional encodings, and variants of sinusoids for comparison.
 import { fetchJson } from "../api.js";
 import { h, replaceContent, segmented, selectField, slider } from "../dom.js";
-import { heatmap } from "../draw/heatmap.js";
 import { lineChart } from "../draw/line_chart.js";
-import { showError, showStatus } from "../errors.js";
+import { heatmap } from "../draw/matrix.js";
+import { loadingView } from "../errors.js";
 import { decodeTensor, dotProduct, formatExact, parseInteger } from "../format.js";
 import { t } from "../i18n.js";
 import { directModel, serviceInfo } from "../service_info.js";
 import { FREQUENCIES, LAYOUTS, sinusoid } from "../sinusoid.js";
-import { current, set } from "../state.js";
+import { set } from "../state.js";
 
 const SIZES = [16, 32, 64, 128, 256, 512, 1024];
 const NUM_POSITIONS = 64;
@@ -30,20 +30,13 @@ export function mount(root) {
     ),
     parts.charts,
     h("section", { class: "card" }, h("h2", {}, t("positions.variants")), h("p", { class: "note" }, t("positions.variants.note")), parts.variants));
-  return { update: (state) => update(parts, state) };
+  return loadingView(parts.status, load, (state, { model, own }) => draw(parts, state, model, own));
 }
 
-async function update(parts, state) {
-  try {
-    const info = await serviceInfo();
-    const model = directModel(state, info) ?? info.models[0];
-    const own = await fetchJson(`api/v1/models/${encodeURIComponent(model.name)}/positions`);
-    if (current() !== state) return;
-    showStatus(parts.status, "");
-    draw(parts, state, model, own);
-  } catch (error) {
-    showError(parts.status, error, () => update(parts, current()));
-  }
+async function load(state, signal) {
+  const info = await serviceInfo(signal);
+  const model = directModel(state, info) ?? info.models[0];
+  return { model, own: await fetchJson(`api/v1/models/${encodeURIComponent(model.name)}/positions`, undefined, { signal }) };
 }
 
 function modelVectors(own) {

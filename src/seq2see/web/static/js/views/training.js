@@ -103,14 +103,10 @@ function drawFacts(card, last, validation) {
     tokens_per_second: formatNumber(last.tokens_per_second, 0),
     bleu: validation?.bleu === undefined ? null : formatNumber(validation.bleu, 2),
   };
-  replaceContent(card, h(
-    "dl", { class: "facts inline" },
-    Object.entries(values).filter(([, value]) => value !== null).map(([name, value]) => h(
-      "div", {},
-      h("dt", {}, t(`training.${name}`)),
-      h("dd", { data: { number: name } }, value),
-    )),
-  ));
+  const known = Object.entries(values).filter(([, value]) => value !== null);
+  replaceContent(card, h("dl", { class: "facts inline" }, known.map(([name, value]) => h(
+    "div", {}, h("dt", {}, t(`training.${name}`)), h("dd", { data: { number: name } }, value),
+  ))));
 }
 
 function drawExamples(card, validation) {

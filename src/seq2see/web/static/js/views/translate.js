@@ -1,7 +1,7 @@
 // Translate: translates while the user types, with the probability, source words and alternatives of each word.
-import { fetchJson, latestOnly } from "../api.js";
-import { addTooltip, button, h, replaceContent, selectField, shareBar } from "../dom.js";
-import { errorText, localizedError, showError, showStatus, whileBusy } from "../errors.js";
+import { fetchJson } from "../api.js";
+import { addTooltip, button, facts, h, replaceContent, selectField, shareBar } from "../dom.js";
+import { errorText, loadingView, localizedError, showStatus } from "../errors.js";
 import { fileUpload } from "../file_upload.js";
 import { formatExact, formatNumber, formatPercent, parseInteger } from "../format.js";
 import { languageName, t } from "../i18n.js";
@@ -39,28 +39,22 @@ function buildRequest(state, info) {
 export function mount(root) {
   const elements = createElements();
   root.append(h("h1", {}, t("translate.title")), ...elements.children);
-  const runLatest = latestOnly();
   const view = { ...elements, info: null, translation: null, typedText: "", typedOptions: {} }; // typed: set from these fields
   const setText = debounce(() => { view.typedText = view.input.value; set({ ...NO_PREFIXES, text: view.typedText }); });
   view.input.addEventListener("input", () => { highlight(view, []); setText(); });
   view.input.addEventListener("scroll", () => { view.mirror.scrollTop = view.input.scrollTop; });
   const showUpload = fileUpload(view.upload, () => languagePair(current(), view.info));
-  const update = (state) => runLatest(async (signal) => {
-    try {
-      view.info = await serviceInfo(signal);
-      if (signal.aborted) return;
-      drawControls(view, state);
-      showUpload(view.info.settings);
-      if (!(state.text ?? "").trim()) return clear(view);
-      const { translations } = await whileBusy(view.status, fetchJson("api/v1/translate", buildRequest(state, view.info), { signal }));
-      if (signal.aborted) return;
-      showStatus(view.status, "");
-      drawResult(view, state, translations[0], signal);
-    } catch (error) {
-      if (!signal.aborted) { clear(view); showError(view.status, error, () => update(current())); }
-    }
-  });
-  return { update };
+  async function load(state, signal) {
+    view.info = await serviceInfo(signal);
+    if (signal.aborted) return null;
+    drawControls(view, state);
+    showUpload(view.info.settings);
+    if (!(state.text ?? "").trim()) return null;
+    const { translations } = await fetchJson("api/v1/translate", buildRequest(state, view.info), { signal });
+    return translations[0];
+  }
+  const draw = (state, translation, signal) => (translation ? drawResult(view, state, translation, signal) : clear(view));
+  return loadingView(view.status, load, draw, () => clear(view));
 }
 
 function createElements() {
@@ -276,9 +270,10 @@ function drawWordCard(view, candidate, word, signal) {
       h("h2", { dir: "auto" }, sliceCharacters(candidate.text, word.start, word.end)),
       button("✕", () => set({ word: null }), { class: "quiet", "aria-label": t("close"), data: { key: "close" } }),
     ),
-    h("dl", { class: "facts" },
-      h("dt", {}, t("probability")), h("dd", {}, shareBar(word.probability), " ", h("span", { data: { number: "word" } }, formatExact(word.probability))),
-      h("dt", {}, t("attends_to")), h("dd", { class: "row" }, sources.length ? sources : "–")),
+    facts([
+      [t("probability"), [shareBar(word.probability), " ", h("span", { data: { number: "word" } }, formatExact(word.probability))]],
+      [t("attends_to"), sources.length ? sources : "–", { class: "row" }],
+    ]),
     h("h3", {}, t("word_alternatives")), alternatives);
   loadAlternatives(view, candidate, word, alternatives, signal);
 }
