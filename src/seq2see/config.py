@@ -148,7 +148,9 @@ def _problems(config: type[BaseModel], details: Sequence[ErrorDetails]) -> Itera
         )
     else:
         types = " or ".join(dict.fromkeys(map(describe_allowed_values, details)))
-        yield Problem(path, f"must be {types}, but is {_format_value(detail['input'])} instead")
+        is_secret = config.model_config.get("hide_input_in_errors", False)
+        found = "" if is_secret else f", but is {_format_value(detail['input'])} instead"
+        yield Problem(path, f"must be {types}{found}")
 
 
 def _discriminator(detail: ErrorDetails) -> str:

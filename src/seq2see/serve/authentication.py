@@ -22,12 +22,11 @@ import time
 import tomllib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi.routing import APIRoute
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -47,6 +46,9 @@ _KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 class ApiKey(Config):
     """One API key: its hash and its request rate."""
+
+    # An invalid hash may be a key in plain text, and the message is logged.
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     requests_per_minute: int | None = Field(default=None, ge=0)
@@ -150,9 +152,7 @@ def _parse_key(name: str, table: object) -> ApiKey:
     try:
         return ApiKey.model_validate(table)
     except ConfigError as error:
-        # Without the value: it may be a key in plain text, and this message is logged.
-        problems = (replace(p, message=p.message.partition(", but ")[0]) for p in error.problems)
-        raise ConfigError(*(f"[{name}] {problem}" for problem in problems)) from None
+        raise ConfigError(*(f"[{name}] {problem}" for problem in error.problems)) from None
 
 
 class RateLimiter:
