@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seq2see.data.batch_loader import BatchConfig
-from seq2see.data.corpus_splitting_and_writing import open_new_files_atomically, write_pair
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusReport
 from seq2see.data.quality.words_and_word_ids import extract_words
@@ -132,10 +132,8 @@ def _measure_seconds(
     """Prepare a run in a temporary directory, measure its updates, and scale them up."""
     valid = sample[: choose_evaluation_size(report.num_pairs)]
     for split, pairs in (("train", sample), ("valid", valid)):
-        names = [f"{split}.{language}" for language in _DUMMY_LANGUAGES]
-        with open_new_files_atomically(directory, names) as files:
-            for pair in pairs:
-                write_pair(files, pair)
+        lines = (json.dumps(dict(zip(_DUMMY_LANGUAGES, pair, strict=True))) for pair in pairs)
+        (directory / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
     divisor = _PRESETS[report.suggestion.preset].batch_divisor
     run_config = _build_measured_config(report, sample, divisor)
     with prepare_run(run_config, directory, RunDirectory(directory / "run")) as prepared:
@@ -149,11 +147,7 @@ def _build_measured_config(
     report: CorpusReport, sample: Sequence[SentencePair], divisor: int
 ) -> Recipe:
     """Return the suggested recipe with smaller batches."""
-    sources = {"train": "train", "valid": "valid", "test": "valid"}
-    split_files = {
-        split: [f"{source}.{language}" for language in _DUMMY_LANGUAGES]
-        for split, source in sources.items()
-    }
+    split_files = {"train": ["train.jsonl"], "valid": ["valid.jsonl"], "test": ["valid.jsonl"]}
     recipe = suggest_recipe(report, _DUMMY_LANGUAGES, split_files)
     max_tokens = recipe.batches.max_tokens // divisor
     fillers = _make_fillers(recipe.tokenizer.vocab_size, sample)

@@ -18,7 +18,7 @@ from seq2see.errors import Problem
 from seq2see.model.basic_modules import XavierLinear
 from seq2see.training.distributed import WorkerCommunicator, full_tensor
 
-# N matrices, R rows, C columns, R ≤ C
+# N matrices, R rows, C columns
 
 NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of x ← a·x + b·x³ + c·x⁵, which raises small singular values fastest and brings all
@@ -70,14 +70,15 @@ class Muon(Optimizer):
         """Update all weights."""
         assert closure is None, "closures are not supported"
         learning_rate = self.param_groups[0]["lr"]
-        for shape, pairs in group_by_shape(self._directions()).items():
+        groups: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for matrix, direction in self._directions():
+            groups[matrix.shape].append((matrix, direction))
+        for shape, pairs in groups.items():
             size = UPDATE_RMS * max(shape) ** 0.5
             matrices, directions = zip(*pairs, strict=True)
-            orthogonal_NRC = self._orthogonalize(
-                torch.stack([transpose_if_tall(d) for d in directions])
-            )
+            orthogonal_NRC = self._orthogonalize(torch.stack(directions))
             for matrix, step_RC in zip(matrices, orthogonal_NRC, strict=True):
-                matrix.sub_(step_RC.T if is_tall(matrix) else step_RC, alpha=learning_rate * size)
+                matrix.sub_(step_RC, alpha=learning_rate * size)
         self._other_optimizer.step()
 
     def _directions(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -102,6 +103,8 @@ class Muon(Optimizer):
 
 def orthogonalize(matrices_NRC: Tensor) -> Tensor:
     """Return matrices with the same singular vectors and singular values close to one."""
+    if matrices_NRC.size(1) > matrices_NRC.size(2):  # the products are smaller for wide matrices
+        return orthogonalize(matrices_NRC.mT.contiguous()).mT
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     norms_N11 = torch.linalg.matrix_norm(matrices_NRC, keepdim=True)
     x_NRC: Tensor = matrices_NRC / norms_N11.clamp_min(1e-12)  # no singular value is above one
@@ -118,24 +121,6 @@ def find_linear_weights(model: nn.Module) -> dict[Tensor, int]:
     Embeddings are excluded: their rows are independent vectors.
     """
     return {m.weight: m.num_stacked for m in model.modules() if isinstance(m, XavierLinear)}
-
-
-def group_by_shape(pairs: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[int, int], list[Any]]:
-    """Group pairs of matrices by shape, up to transposition, for batched matrix products."""
-    groups: dict[tuple[int, int], list[Any]] = defaultdict(list)
-    for matrix, direction in pairs:
-        groups[min(matrix.shape), max(matrix.shape)].append((matrix, direction))
-    return groups
-
-
-def is_tall(matrix: Tensor) -> bool:
-    """Return whether a matrix has more rows than columns."""
-    return matrix.size(0) > matrix.size(1)
-
-
-def transpose_if_tall(matrix: Tensor) -> Tensor:
-    """Return the matrix with at most as many rows as columns, which makes X·Xᵀ smaller."""
-    return matrix.T if is_tall(matrix) else matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,12 @@ class FinalModelWriter:
     def _build_provenance(self) -> Provenance:
         """Score the model and return how it was made."""
         builder = self._builder
-        results = {"validation set": self._score("validation set", "data.valid")}
-        if "data.test" in builder.corpora:
-            results["test set"] = self._score("test set", "data.test")
+        results = {}
+        for key in builder.evaluation_keys:
+            name = {"data.valid": "validation set", "data.test": "test set"}[key]
+            results[name] = self._evaluate(key, "exact")
+            record = {"data": name, **results[name].log_record()}
+            self._log.write("result", self._progress, record)
         stop_rule = self._choose_stop_rule(results["validation set"])
         return Provenance(
             recipe=builder.run_config.model_dump(mode="json"),
@@ -121,12 +124,6 @@ class FinalModelWriter:
             seconds=self._progress.seconds,
             updates=self._progress.update,
         )
-
-    def _score(self, name: str, key: str) -> ValidationResult:
-        """Score the model on an evaluation set by beam search, and log the result."""
-        result = self._evaluate(key, "exact")
-        self._log.write("result", self._progress, {"data": name, **result.log_record()})
-        return result
 
     def _evaluate(self, key: str, stop_rule: StopRule) -> ValidationResult:
         start = time.perf_counter()
