@@ -11,10 +11,9 @@ from pydantic import Field, JsonValue
 
 from seq2see import __version__
 from seq2see.bundle.files import DAMAGED_HINT, WEIGHTS_FILE, error_context
-from seq2see.bundle.weights import build_meta_model
 from seq2see.config import Config
 from seq2see.errors import InputError, Problem
-from seq2see.model import ModelConfig, count_parameters
+from seq2see.model import ModelConfig
 from seq2see.text import BOS_ID, EOS_ID
 from seq2see.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE
 from seq2see.text.training_text_statistics import TrainingTextStatistics
@@ -179,27 +178,29 @@ Not stated. Before you share this model, state its license and the licenses of t
 """
 
 
-def format_model_card(info: BundleMetadata, is_joint: bool) -> str:
+def format_model_card(info: BundleMetadata, is_joint: bool, num_parameters: int) -> str:
     """Return the model card in Markdown."""
     source, target = info.languages
-    provenance = info.provenance
+    provenance, facts = info.provenance, _describe_model(info, is_joint, num_parameters)
     return _CARD.format(
         source=source,
         target=target,
-        facts="\n".join(f"| {name} | {value} |" for name, value in _describe_model(info, is_joint)),
+        facts="\n".join(f"| {name} | {value} |" for name, value in facts),
         data="\n".join(map(_format_dataset, provenance.data)) or "Not recorded.",
         scores="\n".join(map(_format_score, provenance.scores)) or "Not measured.",
     )
 
 
-def _describe_model(info: BundleMetadata, is_joint: bool) -> Iterator[tuple[str, str]]:
+def _describe_model(
+    info: BundleMetadata, is_joint: bool, num_parameters: int
+) -> Iterator[tuple[str, str]]:
     """Yield name and value of each row of the table."""
     config = info.model
     pieces = f"{config.vocab_size:,} pieces"
     sizes = f"d_model {config.d_model}, {config.heads} heads, d_ff {config.d_ff}"
     layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
     yield "architecture", f"{layers}, {sizes}, {config.norm.placement}-norm"
-    yield "parameters", f"{count_parameters(build_meta_model(config)):,}"
+    yield "parameters", f"{num_parameters:,}"
     yield "vocabulary", pieces if is_joint else f"{pieces} and {config.output_vocab_size:,}"
     if text := info.training_text:
         yield "training text", _describe_training_text(text)
