@@ -11,7 +11,6 @@ no time there and does not enter batch norm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,53 +106,9 @@ class UnpaddedLayout(BatchLayout):
 
     def flatten(self, x_BTM: Tensor) -> Tensor:
         """Return the tokens that are not padding, [N, M]."""
-        return _Gather.apply(x_BTM.flatten(0, 1), self.index_N)
+        return x_BTM.flatten(0, 1).index_select(0, self.index_N)
 
     def unflatten(self, x_NM: Tensor) -> Tensor:
         """Return the tokens as sentences, [B, T, M], with zeros at padding."""
-        num_positions = self.batch_size * self.length
-        return super().unflatten(_Scatter.apply(x_NM, self.index_N, num_positions))
-
-
-class _Gather(torch.autograd.Function):
-    """Select rows by unique indices.
-
-    The gradient of torch's `index_select` adds rows one by one, because an index may repeat there.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, index: Tensor) -> Tensor:
-        return x.index_select(0, index)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
-        x, index = inputs
-        ctx.save_for_backward(index)
-        ctx.num_rows = len(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (index,) = ctx.saved_tensors
-        return _Scatter.apply(gradients[0], index, ctx.num_rows), None
-
-
-class _Scatter(torch.autograd.Function):
-    """Write rows into a larger tensor of zeros: the transpose of `_Gather`, and its gradient."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, index: Tensor, num_rows: int) -> Tensor:
-        return x.new_zeros(num_rows, x.size(1)).index_put_((index,), x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004
-        _, index, _ = inputs
-        ctx.save_for_backward(index)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (index,) = ctx.saved_tensors
-        return _Gather.apply(gradients[0], index), None, None
+        zeros_NM = x_NM.new_zeros(self.batch_size * self.length, x_NM.size(1))
+        return super().unflatten(zeros_NM.index_put((self.index_N,), x_NM))
