@@ -33,9 +33,7 @@ Normalization = Literal["nfc", "nfkc", "none"]
 
 _FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 _NO_BREAK = "\u00a0\u2007\u202f"  # NFKC replaces them by spaces
-_WHITE_SPACE = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in f" {_NO_BREAK}"]
 _WHITE_SPACE_RUN = re.compile(rf"[^\S{_NO_BREAK}]+")
-_BLOCK = 128  # lines; a block is slow if one of its lines needs a change
 _ESCAPED = re.compile("\x1b([\x1b_])")
 
 
@@ -43,32 +41,15 @@ def normalize_unicode_and_spaces(text: str, form: Normalization = "nfc") -> str:
     """Return the normalized text."""
     if form == "none":
         return text
-    return _WHITE_SPACE_RUN.sub(" ", unicodedata.normalize(_FORMS[form], text)).strip(" ")
+    text = unicodedata.normalize(_FORMS[form], text)
+    if text.isascii():  # faster than the regular expression
+        return " ".join(text.split())
+    return _WHITE_SPACE_RUN.sub(" ", text).strip(" ")
 
 
 def normalize_and_escape(lines: Sequence[str], form: Normalization) -> list[str]:
     """Return each line, normalized and with ▁ escaped."""
-    blocks = (lines[start : start + _BLOCK] for start in range(0, len(lines), _BLOCK))
-    return [line for block in blocks for line in _normalize_block(block, form)]
-
-
-def _normalize_block(lines: Sequence[str], form: Normalization) -> Sequence[str]:
-    """Normalize and escape lines; first check all at once, because most need no change."""
-    if _is_normalized(" ".join(lines), form):
-        return lines
     return [escape_meta_space(normalize_unicode_and_spaces(line, form)) for line in lines]
-
-
-def _is_normalized(text: str, form: Normalization) -> bool:
-    if "\u2581" in text or "\x1b" in text:
-        return False
-    if form == "none":
-        return True
-    if "  " in text or text.startswith(" ") or text.endswith(" "):
-        return False
-    if any(character in text for character in _WHITE_SPACE):
-        return False
-    return text.isascii() or unicodedata.is_normalized(_FORMS[form], text)
 
 
 def escape_meta_space(text: str) -> str:

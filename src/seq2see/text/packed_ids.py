@@ -59,14 +59,6 @@ class PackedIds(NamedTuple):
         """Return the given lines, in this order."""
         return PackedIds.from_slices(self.ids, self.line_starts[lines], self.lengths[lines])
 
-    def to_lists(self) -> list[list[int]]:
-        """Return one list of ids per line."""
-        ids, lines = (
-            self.ids.tolist(),
-            zip(self.line_starts.tolist(), self.lengths.tolist(), strict=True),
-        )
-        return [ids[start : start + length] for start, length in lines]
-
     def select(self, mask: NDArray[np.bool_]) -> PackedIds:
         """Return the lines for which the mask is True."""
         if mask.all():
@@ -82,19 +74,6 @@ class PackedIds(NamedTuple):
         return PackedIds(ids, self.lengths + len(prefix))
 
 
-class _WordNumbers(dict[str, int]):
-    """Numbers words on first access, and lists them in `new`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[str] = []
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        self.new.append(word)
-        return number
-
-
 class CachedWordEncoder:
     """Encodes lines word by word, and caches the ids of words.
 
@@ -105,45 +84,16 @@ class CachedWordEncoder:
     def __init__(self, encode: EncodeFunction) -> None:
         self._encode = encode
         self._lock = Lock()
-        self._numbers: _WordNumbers
-        self._ids: NDArray[Any]
-        """Concatenated ids of all words."""
-        self._ends: IntArray
-        """End of the ids of each word, with a leading 0."""
-        self._clear()
+        self._ids: dict[str, list[int]] = {}
 
-    def __call__(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
+    def __call__(self, lines: Sequence[str], num_threads: int = 1) -> list[list[int]]:
         """Return the ids of each line."""
-        if not lines:
-            return PackedIds.from_lists([])
+        words = [line.split(" ") for line in lines]
         with self._lock:
-            words = self._encode_words(" ".join(lines).split(" "), threads)
-        words_before = np.cumsum([0] + [line.count(" ") + 1 for line in lines[:-1]])
-        return PackedIds(words.ids, np.add.reduceat(words.lengths, words_before))
-
-    def _encode_words(self, words: list[str], threads: int) -> PackedIds:
-        """Return the ids of each word."""
-        if len(self._numbers) > MAX_CACHED_WORDS:
-            self._clear()
-        numbers = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
-        self._encode_new_words(threads)
-        starts = self._ends[numbers]
-        return PackedIds.from_slices(self._ids, starts, self._ends[numbers + 1] - starts)
-
-    def _encode_new_words(self, threads: int) -> None:
-        """Encode the words that have a number but no ids yet."""
-        new, self._numbers.new = self._numbers.new, []
-        if not new:
-            return
-        try:
-            encoded = PackedIds.from_lists(self._encode(new, num_threads=threads))
-        except (RuntimeError, TypeError):
-            self._clear()  # not valid text; the caller reports it
-            raise
-        self._ids = np.concatenate((self._ids, encoded.ids))
-        self._ends = np.concatenate((self._ends, self._ends[-1] + np.cumsum(encoded.lengths)))
-
-    def _clear(self) -> None:
-        self._numbers = _WordNumbers()
-        self._ids = np.empty(0, np.int64)
-        self._ends = np.zeros(1, np.int64)
+            if len(self._ids) > MAX_CACHED_WORDS:
+                self._ids.clear()
+            new = list({*chain.from_iterable(words)}.difference(self._ids))
+            if new:
+                self._ids.update(zip(new, self._encode(new, num_threads=num_threads), strict=True))
+            ids = self._ids.__getitem__
+            return [list(chain.from_iterable(map(ids, line))) for line in words]

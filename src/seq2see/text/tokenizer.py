@@ -30,7 +30,7 @@ from seq2see.text.normalization import (
     normalize_unicode_and_spaces,
     unescape_meta_space,
 )
-from seq2see.text.packed_ids import CachedWordEncoder, PackedIds
+from seq2see.text.packed_ids import CachedWordEncoder, EncodeFunction, PackedIds
 from seq2see.text.subword_sampling import SEGMENTERS, SegmenterVocabulary, SubwordSampler
 from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
 
@@ -105,20 +105,20 @@ class Tokenizer:
 
     def encode_batch(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Return the ids of many texts; equal to `encode` for each text."""
-        return self.encode_packed(lines, threads).to_lists()
-
-    def encode_packed(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
-        """Return the ids of many texts, concatenated."""
-        prepared, threads = self._normalize_and_escape(lines), min(threads, max(1, len(lines)))
+        encode: EncodeFunction = self._processor.encode
+        if self._encodes_words_separately:
+            encode = self._word_encoder
         try:
-            if self._encodes_words_separately:
-                return self._word_encoder(prepared, threads)
-            ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
+            num_threads = min(threads, max(1, len(lines)))
+            return encode(self._normalize_and_escape(lines), num_threads=num_threads)
         except (RuntimeError, TypeError):
             for number, line in enumerate(lines, start=1):
                 check_surrogates(line, f" of line {number}")
             raise
-        return PackedIds.from_lists(ids)
+
+    def encode_packed(self, lines: Sequence[str], threads: int = 1) -> PackedIds:
+        """Return the ids of many texts, concatenated."""
+        return PackedIds.from_lists(self.encode_batch(lines, threads))
 
     @cached_property
     def _word_encoder(self) -> CachedWordEncoder:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import sentencepiece
 from pydantic import Field
-from rich.console import Console
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem
@@ -112,31 +110,18 @@ def train_sentencepiece(
 ) -> bytes:
     """Train a tokenizer, and return the serialized model with its config.
 
-    The same lines give the same bytes. `on_message` gets progress messages; by default they are
-    shown on standard error if it is a terminal.
+    The same lines give the same bytes.
 
     Raises:
         InputError: If the text is blank or SentencePiece cannot train on it.
         ConfigError: If the vocabulary size does not fit the text.
     """
-    with _message_callback(on_message) as report:
-        sample = sample_reservoir(_check_lines(lines, report), config.max_lines)
-        if not any(line.strip() for line in sample):
-            raise InputError("the text must have a line that is not blank, but has none")
-        report(f"training {config.vocab_size:,} pieces from {len(sample):,} lines")
-        return embed_config(_train(sample, config), config.model_dump_json())
-
-
-@contextmanager
-def _message_callback(on_message: MessageCallback | None) -> Iterator[MessageCallback]:
-    console = Console(stderr=True)
-    if on_message is not None:
-        yield on_message
-    elif console.is_terminal:
-        with console.status("tokenizer") as status:
-            yield lambda line: status.update(f"tokenizer: {line}")
-    else:
-        yield lambda _: None
+    report = on_message or (lambda _: None)
+    sample = sample_reservoir(_check_lines(lines, report), config.max_lines)
+    if not any(line.strip() for line in sample):
+        raise InputError("the text must have a line that is not blank, but has none")
+    report(f"training {config.vocab_size:,} pieces from {len(sample):,} lines")
+    return embed_config(_train(sample, config), config.model_dump_json())
 
 
 def _check_lines(lines: Iterable[str], report: MessageCallback) -> Iterator[str]:

@@ -214,16 +214,6 @@ def test_training_reports_progress_only_to_the_callback(capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-def test_training_progress_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    train()
-    shown = capsys.readouterr()
-    assert "tokenizer" in shown.err
-    assert shown.out == ""
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_large_vocabulary_error_names_the_maximum(kind: str) -> None:
     with pytest.raises(ConfigError, match=r"^`vocab_size` must be at most \d+ for this") as caught:
