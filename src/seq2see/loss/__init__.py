@@ -25,7 +25,5 @@ from seq2see.loss.chunked import (
 from seq2see.loss.training_losses import (
     LossConfig as LossConfig,
     compute_chunked_cross_entropy as compute_chunked_cross_entropy,
-    compute_cross_entropy_with_distillation as compute_cross_entropy_with_distillation,
-    compute_cross_entropy_with_r_drop as compute_cross_entropy_with_r_drop,
     compute_loss_from_states as compute_loss_from_states,
 )

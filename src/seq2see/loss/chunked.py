@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seq2see.cpu import matmul
-from seq2see.errors import InputError
 
-# N tokens of the batch, C tokens of a chunk, M features of the model, V vocabulary
+# N tokens of the batch, P passes over the batch, C tokens of a chunk, M features of the model,
+# V vocabulary
 
 _LOG2_E = math.log2(math.e)
 
@@ -46,7 +46,7 @@ class OutputWeights(NamedTuple):
 
     def mean(self) -> OutputWeights:
         """Return weights for one logit, the mean of all logits, in float32 or higher precision."""
-        dtype = torch.promote_types(self.weight_VM.dtype, torch.float32)
+        dtype = _sum_dtype(self.weight_VM)
         bias_V = self.bias_V
         mean_1 = None if bias_V is None else bias_V.mean(0, keepdim=True, dtype=dtype)
         return OutputWeights(self.weight_VM.mean(0, keepdim=True, dtype=dtype), mean_1)
@@ -75,58 +75,7 @@ def clamp_log_probs(log_p: Tensor) -> Tensor:
     return log_p.clamp(min=torch.finfo(log_p.dtype).min)
 
 
-def check_states_and_labels(
-    states_NM: Tensor, output_weights: OutputWeights, labels_N: Tensor
-) -> None:
-    """Raise `InputError` if shapes, types or labels are invalid."""
-    weight_VM = output_weights.weight_VM
-    if states_NM.dim() != 2 or states_NM.size(1) != weight_VM.size(1):
-        raise InputError(
-            f"states must be [tokens, {weight_VM.size(1)}], the input of the output projection, "
-            f"but are {list(states_NM.shape)} instead"
-        )
-    if labels_N.shape != states_NM.shape[:1]:
-        raise InputError(
-            f"labels must be as many as the states, {len(states_NM)}, "
-            f"but are {list(labels_N.shape)} instead"
-        )
-    if labels_N.dtype not in {torch.int64, torch.int32}:
-        raise InputError(f"labels must be int64 or int32, but are {labels_N.dtype} instead")
-    if labels_N.device.type == "cpu":  # on other devices the check would be a sync point
-        last = len(weight_VM) - 1
-        invalid = labels_N[(labels_N < 0) | (labels_N > last)]
-        if len(invalid):
-            raise InputError(
-                f"a label must be from 0 to {last}, the last id of the vocabulary, "
-                f"but is {invalid[0].item()} instead; leave padding out"
-            )
-
-
-class ChunkRowRange(NamedTuple):
-    """Rows `start` to `stop` of each pass over the batch."""
-
-    start: int
-    stop: int
-    num_passes: int
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows of all passes."""
-        return self.num_passes * (self.stop - self.start)
-
-    def select(self, x_N: Tensor) -> Tensor:
-        """Return these rows of `x_N`: a view with one pass, otherwise a copy, pass after pass."""
-        return self._view(x_N).flatten(0, 1)
-
-    def write(self, x_N: Tensor, rows_C: Tensor) -> None:
-        """Write the rows to `x_N`."""
-        self._view(x_N).copy_(rows_C.view(self.num_passes, -1, *rows_C.shape[1:]))
-
-    def _view(self, x_N: Tensor) -> Tensor:
-        return x_N.view(self.num_passes, -1, *x_N.shape[1:])[:, self.start : self.stop]
-
-
-ExtraLossTerm = Callable[[Tensor, ChunkRowRange], tuple[Tensor, Tensor]]
+ExtraLossTerm = Callable[[Tensor, slice], tuple[Tensor, Tensor]]
 """A loss term in addition to the cross-entropy. It takes the logits, which must not be changed, and
 the rows of a chunk, and returns the sum of the term and its gradient of the logits."""
 
@@ -158,16 +107,22 @@ class ChunkLossAndGradient(NamedTuple):
     term_weight: float = 0.0
     num_passes: int = 1
 
-    def split_rows(self, max_rows: int) -> Iterator[ChunkRowRange]:
-        """Yield chunks of nearly equal size with at most `max_rows` rows each."""
+    def split_rows(self, max_rows: int) -> Iterator[slice]:
+        """Yield the rows of each pass that form a chunk of at most `max_rows` rows in total.
+
+        The chunks have nearly equal sizes.
+        """
         tokens = len(self.labels_N) // self.num_passes
         num_chunks = math.ceil(tokens / max(1, max_rows // self.num_passes))
         for i in range(num_chunks):
-            start, stop = tokens * i // num_chunks, tokens * (i + 1) // num_chunks
-            yield ChunkRowRange(start, stop, self.num_passes)
+            yield slice(tokens * i // num_chunks, tokens * (i + 1) // num_chunks)
+
+    def separate_passes(self, x_N: Tensor) -> Tensor:
+        """Return a view with one axis for the passes, [P, N / P, …]."""
+        return x_N.view(self.num_passes, -1, *x_N.shape[1:])
 
     def __call__(
-        self, logits_CV: Tensor, mean_C1: Tensor, rows: ChunkRowRange, needs_gradient: bool
+        self, logits_CV: Tensor, mean_C1: Tensor, rows: slice, needs_gradient: bool
     ) -> tuple[Tensor, Tensor, LogitsGradientParts | None]:
         """Return the sums of loss and nll, and the gradient if it is needed.
 
@@ -175,7 +130,7 @@ class ChunkLossAndGradient(NamedTuple):
         """
         # First, because the cross-entropy overwrites the logits.
         term = self.term(logits_CV, rows) if self.term else None
-        labels_C1 = rows.select(self.labels_N)[:, None]
+        labels_C1 = self.separate_passes(self.labels_N)[:, rows].reshape(-1, 1)
         loss, nll, gradient = _cross_entropy_(
             logits_CV, mean_C1, labels_C1, self.smoothing, needs_gradient
         )
@@ -213,10 +168,10 @@ def _cross_entropy_(
 
 
 def compute_distillation_term(
-    teacher: TeacherStates, logits_CV: Tensor, rows: ChunkRowRange
+    teacher: TeacherStates, logits_CV: Tensor, rows: slice
 ) -> tuple[Tensor, Tensor]:
     """Return KL(teacher ‖ student) of a chunk and its gradient."""
-    teacher_CV = teacher.output_weights(rows.select(teacher.states_NM))
+    teacher_CV = teacher.output_weights(teacher.states_NM[rows])
     log_p_CV = teacher_CV.log_softmax(dim=1, dtype=logits_CV.dtype)
     log_q_CV = logits_CV.log_softmax(dim=1)
     p_CV = log_p_CV.exp()
@@ -224,12 +179,12 @@ def compute_distillation_term(
     return loss, log_q_CV.exp_().sub_(p_CV)
 
 
-def compute_r_drop_term(logits_CV: Tensor, rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
+def compute_r_drop_term(logits_CV: Tensor, rows: slice) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     """Return the symmetric KL divergence between the two passes, and its gradient.
 
     The gradient of KL(p ‖ q) is p · (log p − log q − KL) for the logits of p, q − p for those of q.
     """
-    log_p, log_q = logits_CV.unflatten(0, (rows.num_passes, -1)).log_softmax(dim=-1)
+    log_p, log_q = logits_CV.unflatten(0, (2, -1)).log_softmax(dim=-1)
     difference = clamp_log_probs(log_p) - clamp_log_probs(log_q)
     p, q = log_p.exp(), log_q.exp()
     kl_p_q = (p * difference).sum(dim=-1, keepdim=True)
@@ -249,23 +204,23 @@ class ChunkGradientAccumulator:
     """Accumulates the gradients of states, weight and bias in float32 or higher precision."""
 
     def __init__(
-        self, states_NM: Tensor, output_weights: OutputWeights, needed: list[bool]
+        self, states_PNM: Tensor, output_weights: OutputWeights, needed: list[bool]
     ) -> None:
         self.output_weights = output_weights
         self.mean_weights = output_weights.mean()
         self.precision = _sum_dtype(output_weights.weight_VM)
         needs_states, needs_weight, needs_bias = needed
-        self.states_NM = torch.empty_like(states_NM) if needs_states else None
+        self.states_PNM = torch.empty_like(states_PNM) if needs_states else None
         self.needs_weight = needs_weight
         self.weight_MV: Tensor | None = None
         self.bias_V = self.zeros(len(output_weights.weight_VM)) if needs_bias else None
-        self.shift_M = self.zeros(states_NM.size(1))
+        self.shift_M = self.zeros(states_PNM.size(2))
 
     def zeros(self, *shape: int) -> Tensor:
         """Return zeros in the precision of the sums."""
         return self.output_weights.weight_VM.new_zeros(shape, dtype=self.precision)
 
-    def add(self, rows: ChunkRowRange, states_CM: Tensor, gradient: LogitsGradientParts) -> None:
+    def add(self, rows: slice, states_CM: Tensor, gradient: LogitsGradientParts) -> None:
         """Add the contribution of a chunk, given the gradient of its logits."""
         if self.bias_V is not None or states_CM.dtype != self.precision:
             gradient = gradient.materialize_()  # needed for the bias and for rounded products
@@ -273,11 +228,12 @@ class ChunkGradientAccumulator:
         if self.bias_V is not None:
             self.bias_V += x_CV.sum(dim=0)
         x_CV = x_CV.to(states_CM.dtype)
-        if self.states_NM is not None:
+        if self.states_PNM is not None:
             weight_VM = self.output_weights.weight_VM
             product_CM = matmul(x_CV, weight_VM).mul_(scale_C1)
             sum_1M = len(weight_VM) * self.mean_weights.weight_VM
-            rows.write(self.states_NM, product_CM.sub_(shift * sum_1M))
+            chunk_PCM = self.states_PNM[:, rows]
+            chunk_PCM.copy_(product_CM.sub_(shift * sum_1M).view_as(chunk_PCM))
         if self.needs_weight:
             scaled_CM = (states_CM * scale_C1).to(states_CM.dtype)
             new_MV = matmul(scaled_CM.t(), x_CV)
@@ -288,7 +244,8 @@ class ChunkGradientAccumulator:
 
     def results(self) -> Iterator[Tensor | None]:
         """Yield the gradients of states, weight and bias, in the type of the weights."""
-        for gradient in (self.states_NM, self._weight_VM(), self.bias_V):
+        states_NM = None if self.states_PNM is None else self.states_PNM.flatten(0, 1)
+        for gradient in (states_NM, self._weight_VM(), self.bias_V):
             yield None if gradient is None else gradient.to(self.output_weights.weight_VM.dtype)
 
     def _weight_VM(self) -> Tensor | None:
@@ -319,10 +276,8 @@ def compute_chunked_loss(
 ) -> LossSum:
     """Return the loss over all chunks.
 
-    Matrix products use the type of states and weights, or that of autocast. Raises `InputError` if
-    the inputs are invalid.
+    Matrix products use the type of states and weights, or that of autocast.
     """
-    check_states_and_labels(states_NM, output_weights, objective.labels_N)
     objective = objective._replace(labels_N=objective.labels_N.long())  # `gather` needs int64
     weight_VM, bias_V = output_weights
     device = states_NM.device.type
@@ -354,16 +309,18 @@ class _ChunkedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         output_weights = OutputWeights(weight_VM, bias_V)
         needed = [needs_gradient and needs for needs in ctx.needs_input_grad[:3]]
-        accumulator = ChunkGradientAccumulator(states_NM, output_weights, needed)
+        states_PNM = objective.separate_passes(states_NM)
+        accumulator = ChunkGradientAccumulator(states_PNM, output_weights, needed)
         total, nll = accumulator.zeros(), accumulator.zeros()
         with torch.autocast(states_NM.device.type, enabled=False):
-            mean_N1 = accumulator.mean_weights(states_NM.to(accumulator.precision))
+            mean_PN1 = accumulator.mean_weights(states_PNM.to(accumulator.precision))
 
-        def process_chunk(rows: ChunkRowRange) -> tuple[Tensor, Tensor]:
+        def process_chunk(rows: slice) -> tuple[Tensor, Tensor]:
             """Process a chunk; its logits are freed before those of the next are allocated."""
-            states_CM = rows.select(states_NM)
+            states_CM = states_PNM[:, rows].flatten(0, 1)
             logits_CV = compute_logits(output_weights, states_CM)
-            loss, nll, gradient = objective(logits_CV, rows.select(mean_N1), rows, any(needed))
+            mean_C1 = mean_PN1[:, rows].flatten(0, 1)
+            loss, nll, gradient = objective(logits_CV, mean_C1, rows, any(needed))
             if gradient is not None:
                 accumulator.add(rows, states_CM, gradient)
             return loss, nll
