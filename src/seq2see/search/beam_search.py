@@ -20,7 +20,7 @@ from seq2see.search.candidate_selection import (
     SamplingSelector,
     TopKSelector,
 )
-from seq2see.search.config import SearchConfig, SentenceSearchInput, check_search_inputs
+from seq2see.search.config import SearchConfig, SentenceSearchInput
 from seq2see.search.hypotheses import (
     Beam,
     Candidates,
@@ -72,13 +72,11 @@ def search(
 
     There are `n_best` hypotheses, or fewer if no more were found; none if the processors left no
     possible continuation. The start symbol and padding are never output. `processors` are applied
-    after required phrases and before forbidden phrases and prefixes. Raises `InputError` if an
-    input is invalid.
+    after required phrases and before forbidden phrases and prefixes.
     """
     if not inputs:
         return []
     suppressed_ids = frozenset({bos, pad} - {eos})
-    check_search_inputs(inputs, suppressed_ids | {eos})
     beam_search = BeamSearch(
         inputs, config, eos, suppressed_ids, processors, observer, torch.device(device)
     )
@@ -144,11 +142,12 @@ class BeamSearch:
         scores_BC = self.score_candidates(beam, candidates)
         rows_B = beam.input_index_B * self.config.searches_per_input + beam.search_index_B
         alpha = self.config.length_penalty
-        new = build_finished_hypotheses(
-            beam, candidates, update.finished_BC, scores_BC, alpha, self.eos
-        )
-        if new is not None:
-            self.finished.add(new._replace(rows_N=rows_B[new.rows_N]))
+        rows_N, ranks_N = update.finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
+        if len(rows_N):
+            new = build_finished_hypotheses(
+                beam, candidates, rows_N, ranks_N, scores_BC, alpha, self.eos
+            )
+            self.finished.add(rows_B[rows_N], ranks_N, new)
         should_stop_B = should_stop(
             self.config, update.beam_scores_BK, beam.max_lengths_B, self.finished, rows_B
         )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.errors import InputError, Problem
+from seq2see.errors import Problem
 
 DEFAULT_BEAM_SIZE = 5
 StopRule = Literal["exact", "beam_full"]
@@ -156,19 +155,3 @@ class SentenceSearchInput:
     def max_target_length(self, length: LengthConfig) -> int:
         """Return the maximum length of the translation, which is longer than the prefix."""
         return max(length.max_target_length(len(self.source_ids)), len(self.prefix) + 1)
-
-
-def check_search_inputs(inputs: Sequence[SentenceSearchInput], special_ids: frozenset[int]) -> None:
-    """Raise `InputError` if a phrase is empty, or if a special id must be in the translation."""
-    for index, search_input in enumerate(inputs):
-        phrases = (*search_input.forbidden, *search_input.required)
-        if not all(phrases):
-            raise InputError(
-                f"a phrase must have at least one token, but input {index} has an empty phrase"
-            )
-        invalid = special_ids.intersection(chain(search_input.prefix, *search_input.required))
-        if invalid:
-            raise InputError(
-                "`prefix` and `required` must not contain special ids, "
-                f"but input {index} has the id {min(invalid)} in one"
-            )

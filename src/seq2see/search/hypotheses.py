@@ -8,10 +8,10 @@ the previous step with that number in `next_beam_BC`.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -226,15 +226,6 @@ class Hypothesis:
         return self.tokens[:-1] if self.is_finished else self.tokens
 
 
-class NewlyFinishedHypotheses(NamedTuple):
-    """The hypotheses that finish in one step, those of a row by their rank."""
-
-    rows_N: Tensor
-    ranks_N: Tensor
-    """Rank of each among the candidates of its row; 0 is the most likely."""
-    hypotheses: Sequence[Hypothesis]
-
-
 class FinishedHypotheses:
     """The best finished hypotheses of each row, best first, and the number of all finished."""
 
@@ -247,9 +238,11 @@ class FinishedHypotheses:
         self.best_finished_R = torch.zeros(num_rows, dtype=torch.bool, device=device)
         """Whether a hypothesis finished when it was the most likely of its row."""
 
-    def add(self, new: NewlyFinishedHypotheses) -> None:
-        """Add the hypotheses of one step; among equal scores the earlier one is ranked first."""
-        rows_N, ranks_N, hypotheses = new
+    def add(self, rows_N: Tensor, ranks_N: Tensor, hypotheses: Sequence[Hypothesis]) -> None:
+        """Add the hypotheses of one step; among equal scores the earlier one is ranked first.
+
+        `ranks_N` are their ranks among the candidates of the row; 0 is the most likely.
+        """
         rows = rows_N.tolist()
         for row, hypothesis in zip(rows, hypotheses, strict=True):
             best = self.best[row]
@@ -257,26 +250,23 @@ class FinishedHypotheses:
             del best[self.n_best :]
         self.counts_R.index_add_(0, rows_N, torch.ones_like(rows_N))
         self.best_finished_R[rows_N[ranks_N == 0]] = True
-        self._update_thresholds({row for row in rows if len(self.best[row]) == self.n_best})
-
-    def _update_thresholds(self, rows: Set[int]) -> None:
+        full_rows = {row for row in rows if len(self.best[row]) == self.n_best}
         device = self.n_best_threshold_R.device
-        scores = torch.tensor([self.best[row][-1].score for row in rows], device=device)
-        self.n_best_threshold_R[torch.tensor([*rows], dtype=torch.long, device=device)] = scores
+        scores = torch.tensor([self.best[row][-1].score for row in full_rows], device=device)
+        rows_R = torch.tensor([*full_rows], dtype=torch.long, device=device)
+        self.n_best_threshold_R[rows_R] = scores
 
 
 def build_finished_hypotheses(
     beam: Beam,
     candidates: Candidates,
-    finished_BC: Tensor,
+    rows_N: Tensor,
+    ranks_N: Tensor,
     scores_BC: Tensor,
     alpha: float,
     eos: int,
-) -> NewlyFinishedHypotheses | None:
-    """Return the candidates that finish, with their rows of the beam; None if there are none."""
-    rows_N, ranks_N = finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
-    if not len(rows_N):
-        return None
+) -> list[Hypothesis]:
+    """Return the candidates with these rows of the beam and ranks, which have finished."""
     parents_N = candidates.parents_BC[rows_N, ranks_N]
     tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
     tokens_NE = torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1)
@@ -303,7 +293,7 @@ def build_finished_hypotheses(
             replace(hypothesis, attention_ES=w_ES[:, :length])
             for hypothesis, w_ES, length in zip(hypotheses, weights_NES, lengths, strict=True)
         ]
-    return NewlyFinishedHypotheses(rows_N, ranks_N, hypotheses)
+    return hypotheses
 
 
 class CandidateStatus(IntEnum):

@@ -10,8 +10,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from seq2see.errors import InputError
-
 # B rows (one per search: a sentence, or one of its samples or beam groups), K beams, V vocabulary,
 # S source tokens
 
@@ -49,26 +47,15 @@ class EnsembleDecoder:
     """Combines models that share a target vocabulary by averaging their probabilities.
 
     Because probabilities are averaged, not their logarithms, one confident model can outweigh the
-    others. Raises `InputError` if there is no decoder.
+    others.
     """
 
     def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
-        if not decoders:
-            raise InputError("an ensemble must have at least one decoder, but has none")
         self.decoders = tuple(decoders)
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
-        """Run all decoders and return the mean of their outputs.
-
-        Raises `InputError` if the vocabularies have different sizes.
-        """
+        """Run all decoders and return the mean of their outputs."""
         outputs = [decoder.step(tokens_BK) for decoder in self.decoders]
-        sizes = {output.log_probs_BKV.size(2) for output in outputs}
-        if len(sizes) > 1:
-            raise InputError(
-                f"the models of an ensemble must share a vocabulary, but have {sorted(sizes)} "
-                "tokens"
-            )
         mean_BKV = log_mean_probability([output.log_probs_BKV for output in outputs])
         return StepOutput(mean_BKV, _mean_attention(outputs))
 
@@ -86,8 +73,8 @@ def log_mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
 
 
 def _mean_attention(outputs: Sequence[StepOutput]) -> Tensor | None:
-    """Return the mean attention, or None unless all models return weights for as many tokens."""
+    """Return the mean attention, or None unless all models return weights."""
     weights = [output.attention_BKS for output in outputs if output.attention_BKS is not None]
-    if len(weights) < len(outputs) or len({w_BKS.size(2) for w_BKS in weights}) > 1:
+    if len(weights) < len(outputs):
         return None
     return torch.stack(weights).mean(0)
