@@ -615,7 +615,7 @@ STATUSES = {
 
 
 UNSUPPORTED = {
-    "--sample": "its random samples are different",
+    "--sample": "its results are different with `sampling`",
     "--prefix": "it does not support prefix, forbidden phrases or glossary",
     "--ensemble": "it does not support ensembles",
 }

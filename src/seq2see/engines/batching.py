@@ -21,29 +21,23 @@ DEFAULT_SPECIAL_TOKENS: StartAndEndTokenIds = StartAndEndTokenIds()
 
 
 def batch_by_length(
-    lengths: Sequence[int], max_tokens: int, max_size: int | None = None
-) -> Iterator[list[int]]:
-    """Yield the indices of each batch: sentences of similar length, longest first.
+    lengths: Sequence[int],
+    max_tokens: int,
+    max_size: int | None = None,
+    *,
+    threads: int = 1,
+    step_cost: int = 0,
+) -> list[list[int]]:
+    """Return the indices of each batch: sentences of similar length, longest first.
 
     A batch has at most `max_tokens` tokens including padding and at most `max_size` sentences, but
-    at least one sentence.
+    at least one sentence. With several threads the batches have a similar cost, so that all threads
+    finish at about the same time. If there are more batches than threads, their number is rounded
+    up to a multiple of `threads` where possible. The cost of a batch is its number of tokens, plus
+    `step_cost` tokens for each token of its longest sentence (the search takes about as many
+    steps).
     """
-    order = _sort_longest_first(lengths)
-    ends = _find_ends([lengths[index] for index in order], max_tokens, max_size)
-    return (order[start:end] for start, end in pairwise((0, *ends)))
-
-
-def build_balanced_batches(
-    lengths: Sequence[int], max_tokens: int, max_size: int | None, threads: int, step_cost: int
-) -> list[list[int]]:
-    """Return batches as `batch_by_length` does, but of similar cost.
-
-    All threads that process the batches finish at about the same time. If there are more batches
-    than threads, their number is rounded up to a multiple of `threads` where possible. The cost of
-    a batch is its number of tokens, plus `step_cost` tokens for each token of its longest sentence
-    (the search takes about as many steps).
-    """
-    order = _sort_longest_first(lengths)
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     sizes = [lengths[index] for index in order]
     ends = [*_find_ends(sizes, max_tokens, max_size)]
     if threads > 1 and len(ends) > 1:
@@ -59,14 +53,10 @@ def build_balanced_batches(
     return [order[start:end] for start, end in pairwise((0, *ends))]
 
 
-def _sort_longest_first(lengths: Sequence[int]) -> list[int]:
-    return sorted(range(len(lengths)), key=lambda index: -lengths[index])
-
-
 def _find_ends(
     sizes: Sequence[int],
     max_tokens: int,
-    max_size: int | None = None,
+    max_size: int | None,
     max_cost: int | None = None,
     step_cost: int = 0,
 ) -> Iterator[int]:

@@ -18,7 +18,7 @@ import hashlib
 import json
 import platform
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -51,20 +51,8 @@ SUPPORTED_SEARCH_SETTINGS = frozenset(
     {"beam_size", "n_best", "length_penalty", "stop_rule"}
     | {"length.max_ratio", "length.max_extra", "length.max_length"}
 )
-"""Settings of a search that may have any value; of `stop_rule`, see `unsupported_reason`."""
-UNSUPPORTED_SEARCH_SETTINGS: Mapping[str, str] = {
-    "sampling": "its random samples are different",
-    **dict.fromkeys(
-        ("num_beam_groups", "diversity_penalty"), "it does not support diverse beam search"
-    ),
-    "coverage_penalty": "its coverage penalty is defined differently",
-    **dict.fromkeys(
-        ("repetition_penalty", "no_repeat_ngram_size"),
-        "its scores would include the penalty for repetition",
-    ),
-    "length.min_ratio": ("its scores would be renormalized where a minimum length forbids tokens"),
-}
-"""Why a setting of a search must have its default value."""
+"""Settings of a search that may have any value; of `stop_rule`, see `unsupported_reason`. With the
+others, such as samples and penalties, CTranslate2 returns other translations or scores."""
 SUPPORTED_INPUT_FIELDS = frozenset({"source_ids"})
 """Fields of `SentenceSearchInput` that may have any value."""
 UNSUPPORTED_INPUT_REASON = "it does not support prefix, forbidden phrases or glossary"
@@ -213,7 +201,7 @@ class CTranslate2Engine:
         """Return why searches with this config would differ from the torch engine, or None."""
         for setting, value, default in ctranslate2_conversion.flatten_settings(config):
             if setting not in SUPPORTED_SEARCH_SETTINGS and value != default:
-                return UNSUPPORTED_SEARCH_SETTINGS.get(setting, f"it does not support `{setting}`")
+                return f"its results are different with `{setting}`"
         is_exact = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)
         if config.stop_rule != "beam_full" and not is_exact:
             return "its search stops when the beam is full, not by the stop rule `exact`"

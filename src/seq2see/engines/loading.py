@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import get_args
 
 import torch
+from pydantic import Field
 
 from seq2see.bundle import Bundle
+from seq2see.config import Config
 from seq2see.cpu import resolve_threads, tune_malloc
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
 from seq2see.engines.base import (
@@ -137,6 +138,14 @@ class FallbackEngine:
         return self.torch_engine.score_targets(pairs, attention=attention)
 
 
+class EngineOptions(Config):
+    """Checks the arguments of `load_engine`."""
+
+    engine: EngineName
+    precision: Precision
+    threads: int | None = Field(ge=1)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineWithNotes:
     """An engine, and messages for the user about its choice."""
@@ -168,7 +177,7 @@ def load_engine(
         ConfigError: If an argument is invalid.
         InputError: If CTranslate2 is required but cannot run the model.
     """
-    _check_arguments(engine, precision, threads)
+    EngineOptions(engine=engine, precision=precision, threads=threads)
     torch_device = _resolve_device(device)
     if threads is not None:
         torch.set_num_threads(threads)  # torch has one setting for the whole process
@@ -292,18 +301,3 @@ def _available_devices() -> Iterator[str]:
     yield from (f"cuda:{number}" for number in range(torch.cuda.device_count()))
     if torch.backends.mps.is_available():
         yield "mps"
-
-
-def _check_arguments(engine: str, precision: str, threads: int | None) -> None:
-    problems = [
-        Problem(name, f"must be one of {', '.join(get_args(allowed))}, but is {value!r} instead")
-        for name, value, allowed in (
-            ("engine", engine, EngineName),
-            ("precision", precision, Precision),
-        )
-        if value not in get_args(allowed)
-    ]
-    if threads is not None and threads < 1:
-        problems.append(Problem("threads", f"must be at least 1, but is {threads} instead"))
-    if problems:
-        raise ConfigError(*problems)

@@ -27,7 +27,6 @@ from seq2see.engines.batching import (
     DEFAULT_SPECIAL_TOKENS,
     add_special_tokens,
     batch_by_length,
-    build_balanced_batches,
     pad_sequences,
 )
 from seq2see.engines.torch_decoder import (
@@ -211,7 +210,9 @@ class TorchEngine:
         share = max(lengths, default=0) * -(-len(lengths) // threads) * hypotheses
         max_tokens = min(self._max_batch_tokens, max(MIN_BATCH_TOKENS, share)) // hypotheses
         step_cost = STEP_COST_TOKENS // hypotheses
-        return build_balanced_batches(lengths, max_tokens, self._max_batch_size, threads, step_cost)
+        return batch_by_length(
+            lengths, max_tokens, self._max_batch_size, threads=threads, step_cost=step_cost
+        )
 
     @torch.inference_mode()
     def score_targets(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from seq2see.engines.batching import batch_by_length, build_balanced_batches
+from seq2see.engines.batching import batch_by_length
 
 LENGTHS = [4 + n * 7919 % 31 for n in range(700)]
 
@@ -16,17 +16,17 @@ def work(batch: Sequence[int], lengths: Sequence[int], step_cost: int) -> int:
 
 
 def test_batches_are_full_and_sorted_by_length() -> None:
-    assert [*batch_by_length([2, 9, 5, 9, 1], 18)] == [[1, 3], [2, 0, 4]]
-    assert [*batch_by_length([2, 9, 5, 9, 1], 18, max_size=2)] == [[1, 3], [2, 0], [4]]
-    assert [*batch_by_length([40, 0], 18)] == [[0], [1]]  # what is too long goes alone
-    assert [*batch_by_length([], 18)] == []
+    assert batch_by_length([2, 9, 5, 9, 1], 18) == [[1, 3], [2, 0, 4]]
+    assert batch_by_length([2, 9, 5, 9, 1], 18, max_size=2) == [[1, 3], [2, 0], [4]]
+    assert batch_by_length([40, 0], 18) == [[0], [1]]  # what is too long goes alone
+    assert batch_by_length([], 18) == []
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("budget", [1500, 4000])
 def test_balanced_batches_have_similar_cost(workers: int, budget: int) -> None:
-    plain = [*batch_by_length(LENGTHS, budget)]
-    batches = build_balanced_batches(LENGTHS, budget, None, workers, 30)
+    plain = batch_by_length(LENGTHS, budget)
+    batches = batch_by_length(LENGTHS, budget, threads=workers, step_cost=30)
     assert sorted(place for batch in batches for place in batch) == [*range(len(LENGTHS))]
     assert [LENGTHS[p] for b in batches for p in b] == sorted(LENGTHS, reverse=True)
     assert len(batches) % workers == 0
@@ -40,19 +40,23 @@ def test_balanced_batches_have_similar_cost(workers: int, budget: int) -> None:
 
 
 def test_one_thread_or_one_batch_is_not_balanced() -> None:
-    assert build_balanced_batches(LENGTHS, 1500, 9, 1, 30) == [*batch_by_length(LENGTHS, 1500, 9)]
-    assert build_balanced_batches([3, 4], 1500, None, 2, 30) == [[1, 0]]
-    assert build_balanced_batches([], 1500, None, 2, 30) == []
+    assert batch_by_length(LENGTHS, 1500, 9, threads=1, step_cost=30) == batch_by_length(
+        LENGTHS, 1500, 9
+    )
+    assert batch_by_length([3, 4], 1500, None, threads=2, step_cost=30) == [[1, 0]]
+    assert batch_by_length([], 1500, None, threads=2, step_cost=30) == []
 
 
 def test_few_sentences_do_not_use_more_batches() -> None:
-    assert [len(batch) for batch in build_balanced_batches([30] * 35, 1024, None, 16, 30)] == [
+    assert [
+        len(batch) for batch in batch_by_length([30] * 35, 1024, None, threads=16, step_cost=30)
+    ] == [
         18,
         17,
     ]
 
 
 def test_batches_respect_the_maximum_size() -> None:
-    batches = build_balanced_batches(LENGTHS, 4000, 7, 2, 30)
+    batches = batch_by_length(LENGTHS, 4000, 7, threads=2, step_cost=30)
     assert {len(batch) for batch in batches[:-2]} == {7}
-    assert build_balanced_batches([5, 5, 5], 4000, 1, 2, 30) == [[0], [1], [2]]
+    assert batch_by_length([5, 5, 5], 4000, 1, threads=2, step_cost=30) == [[0], [1], [2]]
