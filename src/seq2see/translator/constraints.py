@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -30,8 +29,6 @@ MAX_FORBIDDEN_SEARCHES = 8
 """Maximum number of searches per sentence. A search is repeated if a forbidden phrase was produced
 with pieces that are not forbidden yet."""
 
-_FIRST_WORD = re.compile(rf"{SPACED_WORD_CHARACTER}+|\S")
-
 
 class PhrasePattern:
     """Finds a phrase as whole words: "Herr", but not in "Herrin".
@@ -45,12 +42,9 @@ class PhrasePattern:
         self._flags = re.IGNORECASE if ignore_case else 0
 
     @property
-    def index_key(self) -> str:
-        """A key that `compute_phrase_start_keys` returns for every text with this phrase."""
-        first = self._words[0]
-        match = _FIRST_WORD.match(first)
-        assert match is not None
-        return _fold_case(first[: match.end() + 1])
+    def folded_first_word(self) -> str:
+        """The first word with case folded; every text with the phrase contains it."""
+        return _fold_case(self._words[0])
 
     def find_first(self, text: str) -> tuple[int, int] | None:
         """Return the offsets of the first match, or None."""
@@ -75,31 +69,18 @@ def compile_smart_case_pattern(phrase: str) -> PhrasePattern:
     return PhrasePattern(phrase, ignore_case=phrase == phrase.lower())
 
 
-class PhraseIndex:
-    """Finds which of many phrases occur in a text, without testing each phrase."""
+class PhraseFinder:
+    """Finds which of many phrases occur in a text."""
 
     def __init__(self, patterns: Sequence[PhrasePattern]) -> None:
         self._patterns = patterns
-        self._by_key: dict[str, list[int]] = defaultdict(list)
-        for index, pattern in enumerate(patterns):
-            self._by_key[pattern.index_key].append(index)
+        self._first_words = [pattern.folded_first_word for pattern in patterns]
 
     def find_matches(self, text: str) -> list[int]:
-        """Return the sorted indices of the phrases that occur in a text."""
-        keys = compute_phrase_start_keys(text)
-        candidates = (index for key in keys for index in self._by_key.get(key, ()))
-        return [index for index in sorted(candidates) if self._patterns[index].find_first(text)]
-
-
-def compute_phrase_start_keys(text: str) -> set[str]:
-    """Return all possible beginnings of phrases in a text, with case folded.
-
-    These are its words and all other characters, each alone and with the following character,
-    which distinguishes more phrases in scripts without spaces.
-    """
-    words = list(_FIRST_WORD.finditer(text))
-    alone = {_fold_case(word[0]) for word in words}
-    return alone | {_fold_case(text[word.start() : word.end() + 1]) for word in words}
+        """Return the indices of the phrases that occur in a text."""
+        folded = _fold_case(text)
+        candidates = (i for i, word in enumerate(self._first_words) if word in folded)
+        return [i for i in candidates if self._patterns[i].find_first(text)]
 
 
 def _fold_case(text: str) -> str:
@@ -158,8 +139,8 @@ class LexicalConstraints:
         self._prefix = tuple(tokenizer.encode(options.prefix)) if options.prefix else ()
         self._forbidden_phrases = tuple(dict.fromkeys(options.forbidden))
         self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
-        self._find_forbidden = PhraseIndex(self._forbidden_patterns).find_matches
-        self._find_glossary_sources = PhraseIndex(
+        self._find_forbidden = PhraseFinder(self._forbidden_patterns).find_matches
+        self._find_glossary_sources = PhraseFinder(
             [compile_smart_case_pattern(source) for source in options.glossary]
         ).find_matches
         texts = list(options.glossary.values())

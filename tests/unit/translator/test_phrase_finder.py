@@ -1,4 +1,4 @@
-"""The phrase index finds the same phrases as a search for each phrase."""
+"""The phrase finder finds the same phrases as a search for each phrase."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from hypothesis import given, strategies as st
 
 from seq2see.translator import constraints
 from seq2see.translator.constraints import (
-    PhraseIndex,
+    PhraseFinder,
     PhrasePattern,
     compile_smart_case_pattern,
-    compute_phrase_start_keys,
 )
 
 CASED = "".join(
@@ -47,16 +46,16 @@ def test_matches_equal_those_of_one_regular_expression(phrase: str, text: str) -
 
 
 @given(st.lists(phrases, max_size=6), texts, texts)
-def test_index_finds_every_phrase(some: list[str], left: str, right: str) -> None:
+def test_finder_finds_every_phrase(some: list[str], left: str, right: str) -> None:
     text = left + "".join(some[:1]).upper() + right
     expected = [place for place, phrase in enumerate(some) if plain(phrase, True).search(text)]
     assert (
-        PhraseIndex([compile_smart_case_pattern(phrase) for phrase in some]).find_matches(text)
+        PhraseFinder([compile_smart_case_pattern(phrase) for phrase in some]).find_matches(text)
         == expected
     )
 
 
-def test_keys_fold_case_as_patterns_do() -> None:
+def test_case_is_folded_as_in_patterns() -> None:
     for letter in CASED:
         for other in re.findall(letter, CASED, re.IGNORECASE):
             assert constraints._fold_case(letter) == constraints._fold_case(other), (letter, other)
@@ -76,7 +75,7 @@ def test_keys_fold_case_as_patterns_do() -> None:
 )
 def test_phrase_is_not_found_inside_a_word(phrase: str, text: str) -> None:
     finder = compile_smart_case_pattern(phrase.lower())
-    assert finder.index_key in compute_phrase_start_keys(text)
+    assert finder.folded_first_word in constraints._fold_case(text)
     assert finder.find_first(text) is not None
 
 
@@ -95,7 +94,7 @@ def test_only_likely_phrases_are_compiled(script: str, monkeypatch) -> None:
 
     numbered = [script.format(f"{chr(ord('a') + number % 26)}{number}") for number in range(5000)]
     monkeypatch.setattr(constraints.re, "compile", counted)
-    many = PhraseIndex([PhrasePattern(phrase) for phrase in numbered])
+    many = PhraseFinder([PhrasePattern(phrase) for phrase in numbered])
     assert not compiled
     assert many.find_matches(f"Nichts davon, aber {numbered[7]}!") == [7]
     assert len(compiled) < 5000 / 20
