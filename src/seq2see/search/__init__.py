@@ -9,7 +9,6 @@ from seq2see.search.beam_search import search as search
 from seq2see.search.config import (
     LengthConfig as LengthConfig,
     Phrase as Phrase,
-    SamplingConfig as SamplingConfig,
     SearchConfig as SearchConfig,
     SentenceSearchInput as SentenceSearchInput,
     StopRule as StopRule,

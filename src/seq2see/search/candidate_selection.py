@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
@@ -231,53 +231,30 @@ class DiverseBeamSelector:
     def select(
         self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
     ) -> Candidates:
-        """Select for one group after the other, with penalties for tokens of earlier groups."""
+        """Select for one group after the other, with penalties for tokens of earlier groups.
+
+        The penalties change the order of the candidates, but not their beam scores.
+        """
         counts_SV = step_scores_BKV.new_zeros(self.num_inputs, step_scores_BKV.size(2))
+        selector = TopKSelector(self.beams_per_group)
         rows, groups = [], []
         for group in range(self.num_groups):
             rows_G = (beam.search_index_B == group).nonzero().flatten()
-            candidates = self.select_group(
-                beam.select_rows(rows_G),
-                model_log_probs_BKV[rows_G],
-                step_scores_BKV[rows_G],
-                counts_SV,
+            group_beam, steps_GKV = beam.select_rows(rows_G), step_scores_BKV[rows_G]
+            inputs_G = group_beam.input_index_B
+            penalized_GKV = steps_GKV - self.diversity_penalty * counts_SV[inputs_G][:, None]
+            chosen = selector.select(group_beam, model_log_probs_BKV[rows_G], penalized_GKV)
+            rows_G1 = torch.arange(len(rows_G), device=rows_G.device)[:, None]
+            steps_GC = steps_GKV[rows_G1, chosen.parents_BC, chosen.tokens_BC]
+            scores_GC = (
+                gather_parent_histories(group_beam.beam_scores_BK, chosen.parents_BC) + steps_GC
             )
-            inputs_G = beam.input_index_B[rows_G]
-            add_group_token_counts(counts_SV, inputs_G, candidates, self.beams_per_group)
+            best = slice(self.beams_per_group)
+            is_candidate_GC = (scores_GC > -torch.inf)[:, best].to(counts_SV.dtype)
+            where = (inputs_G[:, None], chosen.tokens_BC[:, best])
+            counts_SV.index_put_(where, is_candidate_GC, accumulate=True)
             rows.append(rows_G)
-            groups.append(candidates)
-        return concatenate_candidates_in_row_order(groups, torch.cat(rows))
-
-    def select_group(
-        self, beam: Beam, model_log_probs_GKV: Tensor, step_scores_GKV: Tensor, counts_SV: Tensor
-    ) -> Candidates:
-        """Select for one group. The penalty changes the order, but not the beam scores."""
-        penalized_GKV = (
-            step_scores_GKV - self.diversity_penalty * counts_SV[beam.input_index_B][:, None]
-        )
-        selector = TopKSelector(self.beams_per_group)
-        candidates = selector.select(beam, model_log_probs_GKV, penalized_GKV)
-        parents_GC, tokens_GC = candidates.parents_BC, candidates.tokens_BC
-        rows_G1 = torch.arange(len(beam), device=model_log_probs_GKV.device)[:, None]
-        steps_GC = step_scores_GKV[rows_G1, parents_GC, tokens_GC]
-        scores_GC = gather_parent_histories(beam.beam_scores_BK, parents_GC) + steps_GC
-        return replace(candidates, beam_scores_BC=scores_GC)
-
-
-def add_group_token_counts(
-    counts_SV: Tensor, inputs_G: Tensor, candidates: Candidates, beams_per_group: int
-) -> None:
-    """Add the tokens of a group's best candidates to the counts of their sentences."""
-    is_candidate_GC = candidates.beam_scores_BC[:, :beams_per_group] > -torch.inf
-    tokens_GC = candidates.tokens_BC[:, :beams_per_group]
-    inputs_GC = inputs_G[:, None].expand_as(tokens_GC)
-    counts_SV.index_put_(
-        (inputs_GC, tokens_GC), is_candidate_GC.to(counts_SV.dtype), accumulate=True
-    )
-
-
-def concatenate_candidates_in_row_order(groups: Sequence[Candidates], rows: Tensor) -> Candidates:
-    """Return the candidates of all groups in the order of the rows of the beam."""
-    order = rows.argsort()
-    names = [field.name for field in fields(Candidates)]
-    return Candidates(*(torch.cat([getattr(g, name) for g in groups])[order] for name in names))
+            groups.append(replace(chosen, beam_scores_BC=scores_GC))
+        order = torch.cat(rows).argsort()
+        names = [field.name for field in fields(Candidates)]
+        return Candidates(*(torch.cat([getattr(g, name) for g in groups])[order] for name in names))
