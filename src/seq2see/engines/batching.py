@@ -77,9 +77,8 @@ def add_special_tokens(
     ids: Sequence[int], special_tokens: StartAndEndTokenIds = DEFAULT_SPECIAL_TOKENS
 ) -> list[int]:
     """Return the ids of a source with the special tokens that the model expects around it."""
-    bos, eos = [special_tokens.source_bos_id], [special_tokens.source_eos_id]
-    prefix, suffix = ([i for i in part if i is not None] for part in (bos, eos))
-    return [*prefix, *ids, *suffix]
+    with_special_tokens = (special_tokens.source_bos_id, *ids, special_tokens.source_eos_id)
+    return [i for i in with_special_tokens if i is not None]
 
 
 def add_special_tokens_and_pad(

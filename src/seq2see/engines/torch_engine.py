@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Barrier, Lock, RLock
+from threading import Barrier, RLock
 from typing import Any, TypeVar
 
 import torch
@@ -65,7 +65,7 @@ SCORING_BATCH_TOKENS = 1024
 
 
 class TorchThreadPool:
-    """A pool of threads, started on first use and shared by all callers.
+    """A pool of threads that all callers share.
 
     With `num_threads` 1 the work runs in the calling thread, one call at a time.
     """
@@ -75,23 +75,16 @@ class TorchThreadPool:
         self._caller_lock: AbstractContextManager[Any] = (
             RLock() if num_threads == 1 else nullcontext()
         )
-        self._lock = Lock()
-        self._executor: ThreadPoolExecutor | None = None
-
-    def _get_executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = start_threads(self.num_threads)
-            return self._executor
+        self._executor = start_threads(num_threads) if num_threads > 1 else None
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of `function` for each item, in order.
 
         A single item is processed in the calling thread.
         """
-        if self.num_threads == 1 or len(items) < 2:
+        if self._executor is None or len(items) < 2:
             return (self.run_in_caller(function, item) for item in items)
-        return self._get_executor().map(function, items)  # cancels the rest after an error
+        return self._executor.map(function, items)  # cancels the rest after an error
 
     def run_in_caller(self, function: Callable[[Item], Result], item: Item) -> Result:
         """Return the result of `function` for one item, computed in the calling thread."""
