@@ -72,11 +72,11 @@ class LinguaDetector:
         if not self.supports(own) or probabilities[own] > _MAX_OWN_PROBABILITY:
             return None
         candidates = [code for code, _ in probabilities.most_common(_NUM_CANDIDATES)]
-        detector = self._build_exact_detector(own, candidates[0])
+        detector = _build_detector(own, candidates[0])
         is_own = _compute_probabilities(detector, text)[own] > _MAX_OWN_PROBABILITY
         if is_own or are_confusable_languages(own, candidates[0]):
             return None
-        detector = self._build_exact_detector(*candidates)
+        detector = _build_detector(*candidates)
         return _compute_probabilities(detector, text).most_common(1)[0][0]
 
     @cached_property
@@ -85,12 +85,6 @@ class LinguaDetector:
 
         return LanguageDetectorBuilder.from_all_languages().with_low_accuracy_mode().build()
 
-    def _build_exact_detector(self, *codes: str) -> LanguageDetector:
-        from lingua import LanguageDetectorBuilder  # noqa: PLC0415
-
-        languages = (self._languages[code] for code in codes)
-        return LanguageDetectorBuilder.from_languages(*languages).build()
-
 
 @cache
 def _load_lingua_languages() -> dict[str, Language]:
@@ -98,6 +92,15 @@ def _load_lingua_languages() -> dict[str, Language]:
     from lingua import Language  # noqa: PLC0415 optional, and slow to import
 
     return {one.iso_code_639_1.name.lower(): one for one in Language.all()}
+
+
+@lru_cache(64)
+def _build_detector(*codes: str) -> LanguageDetector:
+    """Return a detector of two or more languages, which loads their full models on demand."""
+    from lingua import LanguageDetectorBuilder  # noqa: PLC0415
+
+    supported = _load_lingua_languages()
+    return LanguageDetectorBuilder.from_languages(*(supported[code] for code in codes)).build()
 
 
 def _compute_probabilities(detector: LanguageDetector, text: str) -> Counter[str]:
@@ -126,8 +129,11 @@ class LanguageIdentifier:
     def __init__(self, languages: Sequence[str]) -> None:
         if not is_lingua_installed():
             raise InputError("language detection needs lingua: pip install 'seq2see[serve]'")
-        self._languages = tuple(dict.fromkeys(languages))
-        self._detector, self._codes = _build_detector(self._languages)
+        self._default = languages[0]
+        supported = _load_lingua_languages()
+        # If several languages have the same code, the first one is returned.
+        codes = {detector_code(language): language for language in reversed(languages)}
+        self._codes = {code: codes[code] for code in codes if code in supported}
 
     def rank_languages(self, text: str) -> list[DetectedLanguage]:
         """Return all possible languages of a text, most probable first; at least one.
@@ -137,30 +143,11 @@ class LanguageIdentifier:
         """
         text = text[:_MAX_CHARACTERS]
         has_letters = any(unicodedata.category(c)[0] == "L" for c in text)
-        if self._detector is None or not has_letters:
-            return [DetectedLanguage(self._languages[0], 0.0)]
-        probabilities = _compute_probabilities(self._detector, text)
+        if len(self._codes) < 2 or not has_letters:
+            return [DetectedLanguage(self._default, 0.0)]
+        probabilities = _compute_probabilities(_build_detector(*self._codes), text)
         detected = [
             DetectedLanguage(self._codes[code], probability)
             for code, probability in probabilities.most_common()
         ]
         return [each for each in detected if each.confidence > 0] or detected[:1]
-
-
-@lru_cache(16)
-def _build_detector(languages: tuple[str, ...]) -> tuple[LanguageDetector | None, dict[str, str]]:
-    """Return a lingua detector, and a map from the codes of lingua to the given languages.
-
-    lingua needs at least two languages that it supports; otherwise the detector is None.
-    """
-    from lingua import LanguageDetectorBuilder  # noqa: PLC0415 optional, slow to import
-
-    supported = _load_lingua_languages()
-    codes: dict[str, str] = {}
-    for language in languages:
-        if detector_code(language) in supported:
-            codes.setdefault(detector_code(language), language)
-    if len(codes) < 2:
-        return None, codes
-    builder = LanguageDetectorBuilder.from_languages(*(supported[code] for code in codes))
-    return builder.with_preloaded_language_models().build(), codes

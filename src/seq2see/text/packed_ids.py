@@ -40,8 +40,6 @@ class PackedIds(NamedTuple):
     @classmethod
     def concatenate(cls, parts: Sequence[PackedIds]) -> PackedIds:
         """Return the lines of all parts, in order."""
-        if len(parts) == 1:
-            return parts[0]
         ids, lengths = zip(*parts, strict=True)
         return cls(np.concatenate(ids), np.concatenate(lengths))
 
@@ -61,14 +59,10 @@ class PackedIds(NamedTuple):
 
     def select(self, mask: NDArray[np.bool_]) -> PackedIds:
         """Return the lines for which the mask is True."""
-        if mask.all():
-            return self
         return PackedIds(self.ids[np.repeat(mask, self.lengths)], self.lengths[mask])
 
     def prepend(self, prefix: Sequence[int]) -> PackedIds:
         """Return all lines with these ids in front of each."""
-        if not prefix:
-            return self
         indices = np.repeat(self.line_starts, len(prefix))
         ids = np.insert(self.ids, indices, list(prefix) * len(self.lengths))
         return PackedIds(ids, self.lengths + len(prefix))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from operator import itemgetter
 from typing import Literal
 
 from lxml import etree
 
 from seq2see.text.languages import is_regional_form, normalize_tag
 
-_NO_MATCH = 2
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 SegmentElementKind = Literal["paired", "open", "close", "standalone"]
@@ -31,20 +28,16 @@ def find_variant(unit: etree._Element, language: str) -> etree._Element | None:
 
     `en` matches en-GB and en_GB, and the other way round, but en-GB does not match en-US.
     """
-    variants = [
-        (_rank_match(get_variant_language(variant), language), variant)
-        for variant in unit.iterchildren("{*}tuv")
-    ]
-    rank, variant = min(variants, key=itemgetter(0), default=(_NO_MATCH, None))
-    return variant if rank < _NO_MATCH else None
+    variants = list(unit.iterchildren("{*}tuv"))
+    for matches in (_is_same_tag, is_regional_form):
+        for variant in variants:
+            if matches(get_variant_language(variant), language):
+                return variant
+    return None
 
 
-@lru_cache(256)
-def _rank_match(tag: str, language: str) -> int:
-    """Return 0 for the same tag, 1 for a regional form, 2 for another language."""
-    if normalize_tag(tag) == normalize_tag(language):
-        return 0
-    return 1 if is_regional_form(tag, language) else _NO_MATCH
+def _is_same_tag(one: str, other: str) -> bool:
+    return normalize_tag(one) == normalize_tag(other)
 
 
 def classify_inline_element(element: etree._Element) -> SegmentElementKind:
