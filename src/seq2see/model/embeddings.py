@@ -69,25 +69,12 @@ class Embeddings(nn.Module):
         check_ids_shape_and_dtype(ids_BT)
         x_BTM = self.tokens(ids_BT) * self.factor
         if self.types is not None:
-            x_BTM = x_BTM + self.types(_resolve_types(ids_BT, types_BT))
+            x_BTM = x_BTM + self.types(torch.zeros_like(ids_BT) if types_BT is None else types_BT)
         elif types_BT is not None:
             raise InputError(
                 "token types must be left out: this model has none (`embeddings.token_types` is 0)"
             )
         return self.dropout(self.norm(self.positions(x_BTM, offset)))
-
-
-def _resolve_types(ids_BT: Tensor, types_BT: Tensor | None) -> Tensor:
-    """Return the token types after a check of their shape; by default type 0 for all tokens."""
-    if types_BT is None:
-        return torch.zeros_like(ids_BT)
-    check_ids_shape_and_dtype(types_BT)
-    if types_BT.shape != ids_BT.shape:
-        raise InputError(
-            f"token types must have the shape of the ids, {_format_shape(ids_BT)}, "
-            f"but have {_format_shape(types_BT)} instead"
-        )
-    return types_BT
 
 
 class OutputProjection(nn.Module):
@@ -126,9 +113,5 @@ def check_ids_shape_and_dtype(ids_BT: Tensor) -> None:
     if ids_BT.numel() == 0:
         raise InputError(
             "a batch must have at least one sentence of one token, "
-            f"but is {_format_shape(ids_BT)} instead"
+            f"but is {' × '.join(map(str, ids_BT.shape))} instead"
         )
-
-
-def _format_shape(x: Tensor) -> str:
-    return " × ".join(map(str, x.shape))

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from torch import nn
 
 SummaryRows = Iterator[tuple[str, str, str, str]]
-
-
-class ModuleSummaryLine(NamedTuple):
-    """One line of the tree: a module, or several consecutive modules of identical structure."""
-
-    name: str
-    modules: Sequence[nn.Module]
 
 
 def count_parameters(*modules: nn.Module) -> int:
@@ -58,23 +50,16 @@ def _parameters(modules: Iterable[nn.Module]) -> set[nn.Parameter]:
     return {parameter for module in modules for parameter in module.parameters()}
 
 
-def _module_groups(module: nn.Module) -> Iterator[ModuleSummaryLine]:
-    """Yield the children that have parameters, identical layers as one group."""
+def _module_groups(module: nn.Module) -> Iterator[tuple[str, Sequence[nn.Module]]]:
+    """Yield the children that have parameters, consecutive identical layers as one group."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
-            yield from _group_layers(name, child)
+            for _, group in groupby(enumerate(child), key=lambda layer: str(layer[1])):
+                numbers, modules = zip(*group, strict=True)
+                ends = dict.fromkeys((str(numbers[0]), str(numbers[-1])))
+                yield f"{name} {'–'.join(ends)}", modules
         elif count_parameters(child):
-            yield ModuleSummaryLine(name, [child])
-
-
-def _group_layers(name: str, layers: nn.ModuleList) -> Iterator[ModuleSummaryLine]:
-    first = 0
-    for _, group in groupby(layers, key=str):
-        modules = list(group)
-        last = first + len(modules) - 1
-        label = f"{name} {first}" if first == last else f"{name} {first}–{last}"
-        yield ModuleSummaryLine(label, modules)
-        first = last + 1
+            yield name, [child]
 
 
 def _format_shapes(module: nn.Module) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from torch import Tensor, nn
 
 from seq2see.model.attention import (
     ATTENTION_KINDS,
     AttentionFunction,
     CrossAttention,
-    MultiHeadAttention,
     RelativeAttention,
     SelfAttention,
 )
@@ -35,8 +32,6 @@ from seq2see.model.positional_encodings import (
 from seq2see.model.recorder import NULL_RECORDER, AttentionModuleId, Recorder
 
 # B batch, S source tokens, T target tokens, M features of the model, V vocabulary
-
-AttentionT = TypeVar("AttentionT", bound=MultiHeadAttention)
 
 
 class Transformer(nn.Module):
@@ -168,25 +163,21 @@ class ModelBuilder:
         self, attention: AttentionFunctionConfig, site: AttentionModuleId
     ) -> SelfAttention:
         """Build the self-attention of a layer."""
-        return self._build_heads(SelfAttention, attention, site)
+        return SelfAttention(*self._attention_arguments(attention, site))
 
     def build_cross_attention(
         self, attention: AttentionFunctionConfig, site: AttentionModuleId
     ) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
-        return self._build_heads(CrossAttention, attention, site)
+        return CrossAttention(*self._attention_arguments(attention, site))
 
-    def _build_heads(
-        self, module: type[AttentionT], attention: AttentionFunctionConfig, site: AttentionModuleId
-    ) -> AttentionT:
-        return module(
-            self.config.d_model,
-            self.config.heads,
-            self.build_attention_function(attention, site),
-            site,
-            attention.bias,
-            attention.shared_qk,
-        )
+    def _attention_arguments(
+        self, attention: AttentionFunctionConfig, site: AttentionModuleId
+    ) -> tuple[int, int, AttentionFunction, AttentionModuleId, bool, bool]:
+        """Return the arguments of `MultiHeadAttention`."""
+        function = self.build_attention_function(attention, site)
+        config = self.config
+        return config.d_model, config.heads, function, site, attention.bias, attention.shared_qk
 
     def build_attention_function(
         self, attention: AttentionFunctionConfig, site: AttentionModuleId
