@@ -36,7 +36,6 @@ from seq2see.search.hypotheses import (
 )
 from seq2see.search.incremental_decoder import IncrementalDecoder
 from seq2see.search.lexical_constraints import (
-    DynamicBeamAllocation,
     build_beam_allocation,
 )
 from seq2see.search.step_processors import (
@@ -46,6 +45,7 @@ from seq2see.search.step_processors import (
     NoRepeatNgram,
     RepetitionPenalty,
     StepProcessor,
+    pad_phrases,
 )
 
 # B rows, K beams, C candidates, V vocabulary, S inputs
@@ -109,16 +109,52 @@ class BeamSearch:
         self.source_lengths_S = torch.tensor(
             [len(each.source_ids) for each in inputs], device=device
         )
-        has_required = any(each.required for each in inputs)
-        allocation = (
-            build_beam_allocation(inputs, self.max_lengths_S, config, eos) if has_required else None
+        self.allocation = (
+            build_beam_allocation(inputs, self.max_lengths_S, config, eos)
+            if any(each.required for each in inputs)
+            else None
         )
-        self.selector = _build_selector(inputs, config, allocation)
-        self.processors = tuple(
-            _build_processors(inputs, config, eos, allocation, processors, device)
-        )
+        self.selector = self._build_selector()
+        self.processors = tuple(self._build_processors(processors))
         num_rows = len(inputs) * config.searches_per_input
         self.finished = FinishedHypotheses(num_rows, config.n_best_per_search, device)
+
+    def _build_selector(self) -> CandidateSelector:
+        config = self.config
+        if self.allocation:
+            return self.allocation
+        if config.sampling:
+            return SamplingSelector.from_inputs(config.sampling, self.inputs)
+        beam_size, num_groups = config.beams_per_search, config.num_beam_groups
+        if num_groups > 1:
+            return DiverseBeamSelector(
+                beam_size, num_groups, config.diversity_penalty, len(self.inputs)
+            )
+        return TopKSelector(beam_size)
+
+    def _build_processors(self, extra: Sequence[StepProcessor]) -> Iterator[StepProcessor]:
+        """Yield the processors in the order in which they are applied.
+
+        The extra processors come after the allocation, which allows the next tokens of required
+        phrases even if they were forbidden: they can still prevent that a phrase begins inside
+        another one that must end as a word.
+        """
+        inputs, config, device = self.inputs, self.config, self.max_lengths_S.device
+        if config.no_repeat_ngram_size:
+            yield NoRepeatNgram(config.no_repeat_ngram_size)
+        if config.repetition_penalty > 1:
+            yield RepetitionPenalty(config.repetition_penalty)
+        min_lengths = [config.length.min_target_length(len(each.source_ids)) for each in inputs]
+        if max(min_lengths) > 1:
+            yield MinLength(torch.tensor(min_lengths, device=device), self.eos)
+        if self.allocation:
+            yield self.allocation
+        yield from extra
+        if any(each.forbidden for each in inputs):
+            forbidden = [each.forbidden for each in inputs]
+            yield ForbiddenPhrases(pad_phrases(forbidden, device, align_right=True))
+        if any(each.prefix for each in inputs):
+            yield ForcedPrefix.from_prefixes([each.prefix for each in inputs], device)
 
     def start(self, decoder: IncrementalDecoder, bos: int) -> Beam:
         """Return the first beam: the rows of each input, each with one empty hypothesis."""
@@ -244,51 +280,6 @@ def select_rows_and_reorder_decoder(
     if len(rows_B):
         decoder.reorder(rows_B, parents_BK)
     return beam
-
-
-def _build_selector(
-    inputs: Sequence[SentenceSearchInput],
-    config: SearchConfig,
-    allocation: DynamicBeamAllocation | None,
-) -> CandidateSelector:
-    if allocation:
-        return allocation
-    if config.sampling:
-        return SamplingSelector.from_inputs(config.sampling, inputs)
-    beam_size, num_groups = config.beams_per_search, config.num_beam_groups
-    if num_groups > 1:
-        return DiverseBeamSelector(beam_size, num_groups, config.diversity_penalty, len(inputs))
-    return TopKSelector(beam_size)
-
-
-def _build_processors(
-    inputs: Sequence[SentenceSearchInput],
-    config: SearchConfig,
-    eos: int,
-    allocation: DynamicBeamAllocation | None,
-    extra: Sequence[StepProcessor],
-    device: torch.device,
-) -> Iterator[StepProcessor]:
-    """Yield the processors in the order in which they are applied.
-
-    The extra processors come after the allocation, which allows the next tokens of required phrases
-    even if they were forbidden: they can still prevent that a phrase begins inside another one that
-    must end as a word.
-    """
-    if config.no_repeat_ngram_size:
-        yield NoRepeatNgram(config.no_repeat_ngram_size)
-    if config.repetition_penalty > 1:
-        yield RepetitionPenalty(config.repetition_penalty)
-    min_lengths = [config.length.min_target_length(len(each.source_ids)) for each in inputs]
-    if max(min_lengths) > 1:
-        yield MinLength(torch.tensor(min_lengths, device=device), eos)
-    if allocation:
-        yield allocation
-    yield from extra
-    if any(each.forbidden for each in inputs):
-        yield ForbiddenPhrases.from_phrases([each.forbidden for each in inputs], device)
-    if any(each.prefix for each in inputs):
-        yield ForcedPrefix.from_prefixes([each.prefix for each in inputs], device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,14 +97,6 @@ class ForbiddenPhrases(StepProcessor):
     phrases_SPL: Tensor
     """Right-aligned; padded on the left with `PHRASE_PAD`."""
 
-    @classmethod
-    def from_phrases(
-        cls, phrases: Sequence[Sequence[Phrase]], device: torch.device
-    ) -> ForbiddenPhrases:
-        """Create the processor from the phrases of each input."""
-        reversed_phrases = [[phrase[::-1] for phrase in of_input] for of_input in phrases]
-        return cls(pad_phrases(reversed_phrases, device).flip(2))
-
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Forbid the last token of each phrase whose other tokens were just output."""
         phrases_B1PL = self.phrases_SPL[beam.input_index_B][:, None]
@@ -150,12 +142,15 @@ def mask_tokens(step_scores_BKV: Tensor, masked_BKP: Tensor, tokens_BKP: Tensor)
     step_scores_BKV[rows_N, beams_N, tokens_BKP[rows_N, beams_N, phrases_N]] = -torch.inf
 
 
-def pad_phrases(phrases: Sequence[Sequence[Phrase]], device: torch.device) -> Tensor:
+def pad_phrases(
+    phrases: Sequence[Sequence[Phrase]], device: torch.device, *, align_right: bool = False
+) -> Tensor:
     """Return the phrases of each input, [S, P, L], padded with `PHRASE_PAD`."""
     max_phrases = max(len(of_input) for of_input in phrases)
     max_length = max((len(phrase) for of_input in phrases for phrase in of_input), default=0)
     result = torch.full((len(phrases), max_phrases, max_length), PHRASE_PAD)
     for i, of_input in enumerate(phrases):
         for j, phrase in enumerate(of_input):
-            result[i, j, : len(phrase)] = torch.tensor(phrase)
+            start = max_length - len(phrase) if align_right else 0
+            result[i, j, start : start + len(phrase)] = torch.tensor(phrase)
     return result.to(device)

@@ -106,14 +106,6 @@ class RequiredPhraseBoundaryProcessor(StepProcessor):
     continues_word_V: Tensor
     """True for pieces that continue a word."""
 
-    @classmethod
-    def from_phrases(
-        cls, required: Sequence[Sequence[Phrase]], continues_word_V: Tensor
-    ) -> RequiredPhraseBoundaryProcessor:
-        """Build the processor from the required phrases of each source."""
-        reversed_phrases = [[phrase[::-1] for phrase in source] for source in required]
-        return cls(pad_phrases(reversed_phrases, continues_word_V.device).flip(2), continues_word_V)
-
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Mask pieces that would continue the last word of a phrase that has just occurred."""
         required_B1P1L = self.required_SPL[beam.input_index_B][:, None, :, None]
@@ -193,11 +185,8 @@ class LexicalConstraints:
         required = [search_input.required for search_input in inputs]
         if not any(required):
             return ()
-        return [
-            RequiredPhraseBoundaryProcessor.from_phrases(
-                required, self._continues_word_V.to(device)
-            )
-        ]
+        required_SPL = pad_phrases(required, device, align_right=True)
+        return [RequiredPhraseBoundaryProcessor(required_SPL, self._continues_word_V.to(device))]
 
     @cached_property
     def _continues_word_V(self) -> Tensor:

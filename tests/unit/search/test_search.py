@@ -396,7 +396,9 @@ def test_repeated_ngrams_are_forbidden() -> None:
 
 
 def test_last_token_of_forbidden_phrase_is_forbidden() -> None:
-    processor = ForbiddenPhrases.from_phrases([[(5,), (2, 3, 4)], [], [(3, 3)]], CPU)
+    processor = ForbiddenPhrases(
+        pad_phrases([[(5,), (2, 3, 4)], [], [(3, 3)]], CPU, align_right=True)
+    )
     beam = make_beam([[[2, 3]], [[2, 3]], [[2, 3]]], [[0.0]] * 3)
     assert allowed_tokens(processor, beam) == [
         [[0, 1, 2, 3]],

@@ -498,7 +498,7 @@ def test_unmet_constraints_are_found_in_the_text(tokenizers: TokenizerPair) -> N
 def test_first_occurrence_of_phrase_ends_its_word() -> None:
     """Piece 5 continues a word; the required phrase is (3, 4)."""
     inside = torch.tensor([False] * 5 + [True] + [False])
-    ends = RequiredPhraseBoundaryProcessor.from_phrases([[(3, 4)]], inside)
+    ends = RequiredPhraseBoundaryProcessor(torch.tensor([[[3, 4]]]), inside)
 
     def forbids(*emitted: int) -> bool:
         tokens = torch.tensor([[[2, *emitted]]])
