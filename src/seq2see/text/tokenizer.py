@@ -22,7 +22,6 @@ from sentencepiece import SentencePieceProcessor
 
 from seq2see.atomic_files import atomic_write
 from seq2see.errors import InputError, reading
-from seq2see.progress_callbacks import MessageCallback
 from seq2see.text import sentencepiece_file
 from seq2see.text.normalization import (
     check_surrogates,
@@ -61,14 +60,9 @@ class Tokenizer:
         """Settings of its training; None for a model of another system."""
 
     @classmethod
-    def train(
-        cls,
-        lines: Iterable[str],
-        config: TokenizerConfig,
-        on_message: MessageCallback | None = None,
-    ) -> Self:
+    def train(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
         """Train a tokenizer; see `train_sentencepiece`."""
-        return cls(train_sentencepiece(lines, config, on_message))
+        return cls(train_sentencepiece(lines, config))
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -277,18 +271,12 @@ class TokenizerPair:
     target: Tokenizer
 
     @classmethod
-    def train(
-        cls,
-        source: Iterable[str],
-        target: Iterable[str],
-        config: TokenizerConfig,
-        on_message: MessageCallback | None = None,
-    ) -> Self:
+    def train(cls, source: Iterable[str], target: Iterable[str], config: TokenizerConfig) -> Self:
         """Train a joint tokenizer or one per side, as `config.joint` says."""
         if config.joint:
-            tokenizer = Tokenizer.train(chain(source, target), config, on_message)
+            tokenizer = Tokenizer.train(chain(source, target), config)
             return cls(tokenizer, tokenizer)
-        return cls(*(Tokenizer.train(lines, config, on_message) for lines in (source, target)))
+        return cls(*(Tokenizer.train(lines, config) for lines in (source, target)))
 
     @classmethod
     def load(cls, directory: Path | str) -> Self:

@@ -14,7 +14,6 @@ from pydantic import Field
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.keyed_random import sample_reservoir
-from seq2see.progress_callbacks import MessageCallback
 from seq2see.text.normalization import (
     Normalization,
     check_surrogates,
@@ -42,7 +41,6 @@ _MAX_CHARACTERS = 1000
 """Longer lines are split, because SentencePiece skips lines above 4,192 bytes without an error."""
 _REPLACED = str.maketrans({"\0": " ", "\n": " ", "\r": " ", "\u2585": " "})
 """SentencePiece skips lines with NUL or its own boundary mark ▅. Byte fallback can encode them."""
-_LINES_PER_MESSAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +103,7 @@ class TokenizerConfig(Config):
         return None
 
 
-def train_sentencepiece(
-    lines: Iterable[str], config: TokenizerConfig, on_message: MessageCallback | None = None
-) -> bytes:
+def train_sentencepiece(lines: Iterable[str], config: TokenizerConfig) -> bytes:
     """Train a tokenizer, and return the serialized model with its config.
 
     The same lines give the same bytes.
@@ -116,21 +112,16 @@ def train_sentencepiece(
         InputError: If the text is blank or SentencePiece cannot train on it.
         ConfigError: If the vocabulary size does not fit the text.
     """
-    report = on_message or (lambda _: None)
-    sample = sample_reservoir(_check_lines(lines, report), config.max_lines)
+    sample = sample_reservoir(_check_lines(lines), config.max_lines)
     if not any(line.strip() for line in sample):
         raise InputError("the text must have a line that is not blank, but has none")
-    report(f"training {config.vocab_size:,} pieces from {len(sample):,} lines")
     return embed_config(_train(sample, config), config.model_dump_json())
 
 
-def _check_lines(lines: Iterable[str], report: MessageCallback) -> Iterator[str]:
-    """Yield the lines after a check, and report their number."""
+def _check_lines(lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         check_surrogates(line, f" of line {number}")
         yield line
-        if number % _LINES_PER_MESSAGE == 0:
-            report(f"read {number:,} lines")
 
 
 def _split_lines(lines: Sequence[str], config: TokenizerConfig) -> Iterator[str]:

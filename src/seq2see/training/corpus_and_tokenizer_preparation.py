@@ -127,13 +127,8 @@ def _read_training_text(builder: RunBuilder, on_stage: StageCallback) -> _Prepar
     if pretrained:
         tokenizers = next(iter(pretrained.values())).tokenizers
     else:
-        num_lines = len(sources) + len(targets)
-        tokenizers = TokenizerPair.train(
-            sources,
-            targets,
-            config.tokenizer,
-            on_message=lambda _: on_stage("training the tokenizer", num_lines),
-        )
+        on_stage("training the tokenizer", len(sources) + len(targets))
+        tokenizers = TokenizerPair.train(sources, targets, config.tokenizer)
     _check_usable_pairs(builder, samples, tokenizers)
     statistics = measure_training_text(
         reader.pairs.items,
