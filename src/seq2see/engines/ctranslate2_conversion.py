@@ -205,10 +205,6 @@ def _fill_vocabularies(spec: Any, bundle: Bundle) -> None:
 CACHE_DIRECTORY_NAME = "ctranslate2"
 
 
-class CacheNotWritableError(InputError):
-    """Raised if a converted model can be written to none of the cache directories."""
-
-
 def find_user_cache_directory() -> Path | None:
     """Return the cache directory of the user, or None for a user without a home directory."""
     if path := os.environ.get("XDG_CACHE_HOME"):
@@ -227,7 +223,7 @@ def get_cached_conversion(bundle: Bundle) -> Path:
     and are removed.
 
     Raises:
-        CacheNotWritableError: If no cache directory is writable.
+        InputError: If no cache directory is writable.
     """
     assert bundle.directory is not None
     # `config.json` contains the checksums of all files of the model.
@@ -252,7 +248,7 @@ def get_cached_conversion(bundle: Bundle) -> Path:
             if not other.name.startswith(name):
                 shutil.rmtree(other, ignore_errors=True)
         return path
-    raise CacheNotWritableError(
+    raise InputError(
         f"the converted model cannot be written to {' nor to '.join(reasons)}: "
         "set XDG_CACHE_HOME to a writable directory"
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from threading import Lock
+from functools import cached_property, partial
 
 import torch
 from pydantic import Field
@@ -21,7 +20,6 @@ from seq2see.engines.base import (
     TokenIds,
     resolve_search_config,
 )
-from seq2see.engines.ctranslate2_conversion import CacheNotWritableError
 from seq2see.engines.ctranslate2_engine import (
     CPU,
     UNSUPPORTED_INPUT_REASON,
@@ -64,8 +62,6 @@ class FallbackEngine:
         self._stop_rule: StopRule = stop_rule
         self._max_positions = max_positions
         self._requires_ctranslate2 = requires_ctranslate2
-        self._lock = Lock()
-        self._torch_engine: TorchEngine | None = None
 
     @property
     def name(self) -> str:
@@ -73,13 +69,10 @@ class FallbackEngine:
         name = f"{self.ctranslate2_engine.name} ({self.ctranslate2_engine.precision})"
         return name if self._stop_rule == "beam_full" else f"{name}, beam search on torch"
 
-    @property
+    @cached_property
     def torch_engine(self) -> TorchEngine:
         """The torch engine, loaded on first access."""
-        with self._lock:
-            if self._torch_engine is None:
-                self._torch_engine = self._load_torch()
-            return self._torch_engine
+        return self._load_torch()
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
         """Return the config with the defaults of the model filled in."""
@@ -195,7 +188,7 @@ def load_engine(
     if reason is None:
         try:
             fast, notes = _load_ctranslate2(bundle, precision, torch_device, num_threads)
-        except CacheNotWritableError as error:
+        except InputError as error:  # no cache directory is writable
             reason = str(error)
     if reason and requires_ctranslate2:
         raise InputError(f"ctranslate2 cannot run this model: {reason}")

@@ -221,19 +221,11 @@ class RelativePositionEmbeddings(RelativePositions):
         return by_distance_BHTR.scatter_add(-1, index_BHTS, weights_BHTS) @ self.value_RD
 
     def _index(self, like_BHTx: Tensor, num_keys: int) -> Tensor:
-        """Return the row of each query–key distance."""
-        distance_TS = compute_distances(like_BHTx, num_keys)
+        """Return the row of each query–key distance; the last query is at the last key."""
+        key_S = torch.arange(num_keys, device=like_BHTx.device)
+        distance_TS = key_S - key_S[num_keys - like_BHTx.size(2) :, None]
         index_TS = distance_TS.clamp(-self.max_distance, self.max_distance) + self.max_distance
         return index_TS.expand(*like_BHTx.shape[:2], -1, -1)
-
-
-def compute_distances(queries_BHTD: Tensor, num_keys: int) -> Tensor:
-    """Return the position of each key minus that of each query, [T, S].
-
-    The last query is at the last key.
-    """
-    key_S = torch.arange(num_keys, device=queries_BHTD.device)
-    return key_S - key_S[num_keys - queries_BHTD.size(2) :, None]
 
 
 POSITIONAL_ENCODINGS: Mapping[str, type[AbsolutePositions] | type[RelativePositions]] = {
