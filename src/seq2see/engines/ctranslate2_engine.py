@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -57,8 +57,15 @@ SUPPORTED_INPUT_FIELDS = frozenset({"source_ids"})
 """Fields of `SentenceSearchInput` that may have any value."""
 UNSUPPORTED_INPUT_REASON = "it does not support prefix, forbidden phrases or glossary"
 
-PieceSequence = Sequence[str]
-"""Pieces of a sentence, with special tokens."""
+
+class _Sentence(NamedTuple):
+    """A sentence to translate."""
+
+    input_index: int
+    pieces: Sequence[str]
+    """Pieces of the source, with special tokens."""
+    max_length: int
+    """Maximum length of the translation."""
 
 
 def read_probe_sentences(model_directory: Path) -> list[str]:
@@ -231,17 +238,18 @@ class CTranslate2Engine:
         """
         if self.unsupported_reason(config):
             return
-        supported = [
-            index
+        sentences = [
+            _Sentence(
+                index,
+                [self._source_pieces[i] for i in search_input.source_ids],
+                search_input.max_target_length(config.length),
+            )
             for index, search_input in enumerate(inputs)
             if not self.unsupported_input_reason(search_input, config)
         ]
-        limits = [search_input.max_target_length(config.length) for search_input in inputs]
-        rows = [[self._source_pieces[i] for i in each.source_ids] for each in inputs]
         # Without a length penalty, requesting all hypotheses would change when the search stops.
-        same_limit_only = config.beam_size > 1 and not config.length_penalty
-        batches = self._make_batches(rows, limits, supported, same_limit_only)
-        yield from self._search(rows, limits, batches, config)
+        has_one_limit = config.beam_size > 1 and not config.length_penalty
+        yield from self._search_batches(self._make_batches(sentences, has_one_limit), config)
 
     def translate_greedily(self, lines: Sequence[str]) -> list[str]:
         """Return the translation of each line; sentences that are too long become empty."""
@@ -257,12 +265,8 @@ class CTranslate2Engine:
                 texts[i] = self.tokenizers.target.decode(hypotheses[0].tokens_without_eos)
         return texts
 
-    def _search(
-        self,
-        rows: Sequence[PieceSequence],
-        limits: Sequence[int],
-        batches: Iterator[list[int]],
-        config: SearchConfig,
+    def _search_batches(
+        self, batches: Iterator[list[_Sentence]], config: SearchConfig
     ) -> Iterator[BatchResult]:
         """Yield the results of all batches.
 
@@ -271,66 +275,57 @@ class CTranslate2Engine:
         exceeded its limit and is repeated in a batch of sentences with the same limit.
         """
 
-        def start(batch: list[int]) -> tuple[list[int], list[Any]]:
-            max_limit = max(limits[index] for index in batch)
-            return batch, self._start_batch([rows[index] for index in batch], max_limit, config)
-
-        retries: deque[list[int]] = deque()
-        running: deque[tuple[list[int], list[Any]]] = deque()
+        retries: deque[list[_Sentence]] = deque()
+        running: deque[tuple[list[_Sentence], list[Any]]] = deque()
         while True:
             while len(running) < self._max_queued_batches:
                 batch = retries.popleft() if retries else next(batches, None)
                 if batch is None:
                     break
-                running.append(start(batch))
+                max_length = max(sentence.max_length for sentence in batch)
+                rows = [sentence.pieces for sentence in batch]
+                running.append((batch, self._start_batch(rows, max_length, config)))
             if not running:
                 return
             batch, futures = running.popleft()
             results = [future.result() for future in futures]
-            complete, exceeded = self._process_results(batch, results, limits, config)
-            retries.extend(self._make_batches(rows, limits, exceeded, same_limit_only=True))
+            complete, exceeded = self._process_results(batch, results, config)
+            retries.extend(self._make_batches(exceeded, has_one_limit=True))
             yield BatchResult([*complete], [*complete.values()])
 
     def _process_results(
-        self,
-        batch: Sequence[int],
-        results: Sequence[Any],
-        limits: Sequence[int],
-        config: SearchConfig,
-    ) -> tuple[dict[int, list[Hypothesis]], list[int]]:
-        """Return hypotheses by index, and the indices of sentences that exceeded their limit."""
-        max_limit = max(limits[index] for index in batch)
+        self, batch: Sequence[_Sentence], results: Sequence[Any], config: SearchConfig
+    ) -> tuple[dict[int, list[Hypothesis]], list[_Sentence]]:
+        """Return hypotheses by index, and the sentences that exceeded their limit."""
+        max_length = max(sentence.max_length for sentence in batch)
         complete: dict[int, list[Hypothesis]] = {}
         exceeded = []
-        for index, result in zip(batch, results, strict=True):
+        for sentence, result in zip(batch, results, strict=True):
             hypotheses = result.hypotheses  # the property builds a new list on each access
-            if limits[index] < max_limit and max(map(len, hypotheses)) >= limits[index]:
-                exceeded.append(index)
+            limit = sentence.max_length
+            if limit < max_length and max(map(len, hypotheses)) >= limit:
+                exceeded.append(sentence)
             elif not self._has_suppressed_token(hypotheses):
                 scored = islice(zip(hypotheses, result.scores, strict=True), config.n_best)
-                complete[index] = [
+                complete[sentence.input_index] = [
                     self._build_hypothesis(*each, config.length_penalty) for each in scored
                 ]
         return complete, exceeded
 
     def _make_batches(
-        self,
-        rows: Sequence[PieceSequence],
-        limits: Sequence[int],
-        indices: Sequence[int],
-        same_limit_only: bool,
-    ) -> Iterator[list[int]]:
-        """Yield the indices of each batch."""
-        groups: dict[int, list[int]] = {}
-        for index in indices:
-            groups.setdefault(limits[index] if same_limit_only else 0, []).append(index)
+        self, sentences: Sequence[_Sentence], has_one_limit: bool
+    ) -> Iterator[list[_Sentence]]:
+        """Yield batches; with `has_one_limit`, all sentences of a batch have the same limit."""
+        groups: dict[int, list[_Sentence]] = {}
+        for sentence in sentences:
+            groups.setdefault(sentence.max_length if has_one_limit else 0, []).append(sentence)
         for group in groups.values():
-            lengths = [len(rows[index]) for index in group]
+            lengths = [len(sentence.pieces) for sentence in group]
             for batch in batch_by_length(lengths, self._max_batch_tokens, self._max_batch_size):
                 yield [group[i] for i in batch]
 
     def _start_batch(
-        self, rows: Sequence[PieceSequence], max_length: int, config: SearchConfig
+        self, rows: Sequence[Sequence[str]], max_length: int, config: SearchConfig
     ) -> list[Any]:
         """Start the translation of a batch, and return the futures of its results."""
         returns_beam = config.beam_size > 1 and config.length_penalty > 0
