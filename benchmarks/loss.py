@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from benchmarks.machine import seconds
 from seq2see.cpu import tune_malloc
-from seq2see.loss import OutputWeights, compute_chunked_cross_entropy
+from seq2see.loss import LossConfig, OutputWeights, compute_loss_from_states
 
 SIZES = [(8_000, 128, 2048), (8_000, 128, 4096), (32_000, 512, 2048)]
 SMOOTHING = 0.1
@@ -35,9 +35,8 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def fused(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:
     """Return the fused loss of seq2see."""
-    return compute_chunked_cross_entropy(
-        states_NM, OutputWeights(weight_VM), labels_N, SMOOTHING
-    ).total
+    config = LossConfig(label_smoothing=SMOOTHING)
+    return compute_loss_from_states(config, states_NM, OutputWeights(weight_VM), labels_N).total
 
 
 def plain(states_NM: Tensor, weight_VM: Tensor, labels_N: Tensor) -> Tensor:

@@ -24,6 +24,5 @@ from seq2see.loss.chunked import (
 )
 from seq2see.loss.training_losses import (
     LossConfig as LossConfig,
-    compute_chunked_cross_entropy as compute_chunked_cross_entropy,
     compute_loss_from_states as compute_loss_from_states,
 )

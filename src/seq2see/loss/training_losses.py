@@ -77,18 +77,3 @@ def compute_loss_from_states(
             term=compute_r_drop_term, term_weight=config.r_drop_weight, num_passes=2
         )
     return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)
-
-
-def compute_chunked_cross_entropy(
-    states_NM: Tensor,
-    output_weights: OutputWeights,
-    labels_N: Tensor,
-    smoothing: float = 0.0,
-    chunk_size: int | None = None,
-) -> LossSum:
-    """Return `smoothed_cross_entropy` of the logits of the states, which must contain no padding.
-
-    `chunk_size` is the number of rows whose logits are in memory at a time.
-    """
-    objective = ChunkLossAndGradient(labels_N, smoothing)
-    return compute_chunked_loss(states_NM, output_weights, objective, chunk_size)

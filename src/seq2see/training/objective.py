@@ -11,13 +11,14 @@ from seq2see.loss import (
     LossSum,
     OutputWeights,
     TeacherStates,
-    compute_chunked_cross_entropy,
     compute_loss_from_states,
 )
 from seq2see.model import Transformer
 from seq2see.model.masks import BatchLayout
 from seq2see.text import PackedIds
 
+_CROSS_ENTROPY = LossConfig(label_smoothing=0.0)
+"""Without smoothing and extra terms."""
 _EMPTY = PackedIds.from_lists([[]])
 """One sentence without words."""
 
@@ -71,7 +72,7 @@ class Objective(nn.Module):
         states_NM = self._decoder_states(self.model, batch, layout)
         weights = _output_weights(self.model)
         if not self.training:
-            return compute_chunked_cross_entropy(states_NM, weights, labels_N)
+            return compute_loss_from_states(_CROSS_ENTROPY, states_NM, weights, labels_N)
         teacher = self._teacher_states(batch, layout)
         return compute_loss_from_states(self.config, states_NM, weights, labels_N, teacher)
 

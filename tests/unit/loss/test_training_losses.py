@@ -17,7 +17,6 @@ from seq2see.loss import (
     LossSum,
     OutputWeights,
     TeacherStates,
-    compute_chunked_cross_entropy,
     compute_loss_from_states,
     default_chunk_size,
     smoothed_cross_entropy,
@@ -72,6 +71,17 @@ def make_inputs(
 
 Chunked = Callable[[LossInputs, int | None], LossSum]
 Reference = Callable[[LossInputs], Tensor]
+
+
+def compute_chunked_cross_entropy(
+    states: Tensor,
+    weights: OutputWeights,
+    labels: Tensor,
+    smoothing: float = 0.0,
+    chunk_size: int | None = None,
+) -> LossSum:
+    config = LossConfig(label_smoothing=smoothing)
+    return compute_loss_from_states(config, states, weights, labels, chunk_size=chunk_size)
 
 
 def logits(c: LossInputs) -> Tensor:
