@@ -86,7 +86,8 @@ class DynamicBeamAllocation(StepProcessor):
         candidates = Candidates.from_tokens(
             beam, model_log_probs_BKV, parents_BC, tokens_BKN.flatten(1), scores_BC
         )
-        tokens_BCE = build_candidate_token_sequences(beam, candidates)
+        emitted_BCE = gather_parent_histories(beam.emitted_BKE, candidates.parents_BC)
+        tokens_BCE = torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
         progress = measure_constraint_progress(tokens_BCE, phrases_BPL)
         scores_BC = mask_incomplete_at_last_step(scores_BC, progress.all_met_BK, beam)
         order_BC = order_banks_round_robin(scores_BC, progress.num_tokens_BK)
@@ -178,12 +179,6 @@ def propose_best_and_required_tokens(
     same_BKNN = tokens_BKN[..., None] == tokens_BKN[..., None, :]
     duplicate_BKNN = (same_BKNN & (scores_BKN > -torch.inf)[..., None, :]).tril(-1)
     return tokens_BKN, scores_BKN.masked_fill(duplicate_BKNN.any(3), -torch.inf)
-
-
-def build_candidate_token_sequences(beam: Beam, candidates: Candidates) -> Tensor:
-    """Return the output tokens of each candidate, [B, C, E + 1]."""
-    emitted_BCE = gather_parent_histories(beam.emitted_BKE, candidates.parents_BC)
-    return torch.cat((emitted_BCE, candidates.tokens_BC[:, :, None]), dim=2)
 
 
 def mask_incomplete_at_last_step(beam_scores_BC: Tensor, all_met_BC: Tensor, beam: Beam) -> Tensor:

@@ -40,11 +40,8 @@ class PhrasePattern:
     def __init__(self, phrase: str, *, ignore_case: bool = False) -> None:
         self._words = phrase.split()
         self._flags = re.IGNORECASE if ignore_case else 0
-
-    @property
-    def folded_first_word(self) -> str:
+        self.folded_first_word = _fold_case(self._words[0])
         """The first word with case folded; every text with the phrase contains it."""
-        return _fold_case(self._words[0])
 
     def find_first(self, text: str) -> tuple[int, int] | None:
         """Return the offsets of the first match, or None."""
@@ -69,18 +66,11 @@ def compile_smart_case_pattern(phrase: str) -> PhrasePattern:
     return PhrasePattern(phrase, ignore_case=phrase == phrase.lower())
 
 
-class PhraseFinder:
-    """Finds which of many phrases occur in a text."""
-
-    def __init__(self, patterns: Sequence[PhrasePattern]) -> None:
-        self._patterns = patterns
-        self._first_words = [pattern.folded_first_word for pattern in patterns]
-
-    def find_matches(self, text: str) -> list[int]:
-        """Return the indices of the phrases that occur in a text."""
-        folded = _fold_case(text)
-        candidates = (i for i, word in enumerate(self._first_words) if word in folded)
-        return [i for i in candidates if self._patterns[i].find_first(text)]
+def find_matching_phrases(patterns: Sequence[PhrasePattern], text: str) -> list[int]:
+    """Return the indices of the phrases that occur in a text."""
+    folded = _fold_case(text)
+    candidates = [i for i, each in enumerate(patterns) if each.folded_first_word in folded]
+    return [i for i in candidates if patterns[i].find_first(text)]
 
 
 def _fold_case(text: str) -> str:
@@ -131,10 +121,7 @@ class LexicalConstraints:
         self._prefix = tuple(tokenizer.encode(options.prefix)) if options.prefix else ()
         self._forbidden_phrases = tuple(dict.fromkeys(options.forbidden))
         self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
-        self._find_forbidden = PhraseFinder(self._forbidden_patterns).find_matches
-        self._find_glossary_sources = PhraseFinder(
-            [compile_smart_case_pattern(source) for source in options.glossary]
-        ).find_matches
+        self._glossary_sources = [compile_smart_case_pattern(each) for each in options.glossary]
         texts = list(options.glossary.values())
         self._glossary_entries = [
             GlossaryTarget(text, PhrasePattern(text), self._remove_leading_space(ids))
@@ -160,7 +147,10 @@ class LexicalConstraints:
         """
         entries = self._find_entries(sentence)
         missing = [entry.text for entry in entries if not entry.pattern.find_first(text)]
-        present = (self._forbidden_phrases[i] for i in self._find_forbidden(text))
+        present = (
+            self._forbidden_phrases[i]
+            for i in find_matching_phrases(self._forbidden_patterns, text)
+        )
         return tuple(dict.fromkeys([*missing, *present]))
 
     def find_violations(self, ids: Sequence[int]) -> Iterator[Phrase]:
@@ -168,7 +158,7 @@ class LexicalConstraints:
         text = self._tokenizer.decode(ids)
         matches = [
             offsets
-            for index in self._find_forbidden(text)
+            for index in find_matching_phrases(self._forbidden_patterns, text)
             for offsets in self._forbidden_patterns[index].find_all(text)
         ]
         if not matches:
@@ -194,7 +184,10 @@ class LexicalConstraints:
 
     def _find_entries(self, sentence: str) -> list[GlossaryTarget]:
         """Return the glossary entries whose source term occurs in a sentence."""
-        return [self._glossary_entries[i] for i in self._find_glossary_sources(sentence)]
+        return [
+            self._glossary_entries[i]
+            for i in find_matching_phrases(self._glossary_sources, sentence)
+        ]
 
     def _remove_leading_space(self, ids: Sequence[int]) -> Phrase:
         """Return the ids of a term inside a sentence, without a space in scripts without spaces."""
