@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import torch
 from pydantic import Field
 
-from seq2see.bundle import Bundle
+from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.config import Config
 from seq2see.cpu import resolve_threads, tune_malloc
 from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
@@ -35,48 +35,40 @@ STOP_RULE_NOTE = "stop_rule"
 """Key of the stop rule in `provenance.notes` of a model."""
 
 
+@dataclass
 class FallbackEngine:
-    """Searches with CTranslate2, and with torch where CTranslate2 gives another result.
+    """Searches with CTranslate2, and with torch where CTranslate2 gives another result."""
 
-    Args:
-        load_torch: Loads the torch engine; called when it is first needed.
-        ctranslate2_engine: The CTranslate2 engine.
-        stop_rule: Stop rule of searches whose config has none.
-        max_positions: Maximum number of positions of the model, or None if there is no limit.
-        requires_ctranslate2: Raise an error for searches that CTranslate2 does not support,
-            instead of searching with torch.
-    """
+    load_torch: Callable[[], TorchEngine]
+    """Loads the torch engine; called when it is first needed."""
+    ctranslate2_engine: CTranslate2Engine
+    stop_rule: StopRule
+    """Stop rule of searches whose config has none."""
+    max_positions: int | None
+    """Maximum number of positions of the model, or None if there is no limit."""
+    requires_ctranslate2: bool
+    """Raise an error for searches that CTranslate2 does not support, instead of searching with
+    torch."""
 
-    def __init__(
-        self,
-        load_torch: Callable[[], TorchEngine],
-        ctranslate2_engine: CTranslate2Engine,
-        stop_rule: StopRule,
-        max_positions: int | None,
-        *,
-        requires_ctranslate2: bool,
-    ) -> None:
-        self.ctranslate2_engine = ctranslate2_engine
-        self.special_tokens = ctranslate2_engine.special_tokens
-        self._load_torch = load_torch
-        self._stop_rule: StopRule = stop_rule
-        self._max_positions = max_positions
-        self._requires_ctranslate2 = requires_ctranslate2
+    @property
+    def special_tokens(self) -> StartAndEndTokenIds:
+        """Ids of the tokens that start and end a sequence."""
+        return self.ctranslate2_engine.special_tokens
 
     @property
     def name(self) -> str:
         """Name of the engine, for users, with the engine that runs beam search by default."""
         name = f"{self.ctranslate2_engine.name} ({self.ctranslate2_engine.precision})"
-        return name if self._stop_rule == "beam_full" else f"{name}, beam search on torch"
+        return name if self.stop_rule == "beam_full" else f"{name}, beam search on torch"
 
     @cached_property
     def torch_engine(self) -> TorchEngine:
         """The torch engine, loaded on first access."""
-        return self._load_torch()
+        return self.load_torch()
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
         """Return the config with the defaults of the model filled in."""
-        return resolve_search_config(config, self._stop_rule, self._max_positions)
+        return resolve_search_config(config, self.stop_rule, self.max_positions)
 
     def search(
         self,
@@ -91,7 +83,7 @@ class FallbackEngine:
             ConfigError: If CTranslate2 is required and does not support the search.
         """
         config = self.resolve_config(config)
-        if self._requires_ctranslate2:
+        if self.requires_ctranslate2:
             self._check_supported(inputs, config, processor_factory)
         remaining = dict.fromkeys(range(len(inputs)))
         for batch in self.ctranslate2_engine.search(inputs, config):
@@ -196,10 +188,9 @@ def load_engine(
     if reason:
         return EngineWithNotes(load_torch(), (f"ctranslate2 is not used: {reason}",))
     stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
-    max_positions = bundle.config.max_positions
     return EngineWithNotes(
         FallbackEngine(
-            load_torch, fast, stop_rule, max_positions, requires_ctranslate2=requires_ctranslate2
+            load_torch, fast, stop_rule, bundle.config.max_positions, requires_ctranslate2
         ),
         notes,
     )

@@ -280,20 +280,19 @@ def build_finished_hypotheses(
     # More exact than the sum of the search, which is rounded at each step.
     log_probs_N = token_log_probs_NE.double().sum(1)
     columns = (tokens_NE, scores_N, log_probs_N, penalties_N, token_log_probs_NE)
-    hypotheses = [
-        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs))
-        for tokens, score, log_prob, penalty, log_probs in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
-    ]
+    attention: list[Tensor | None] = [None] * len(rows_N)
     if beam.attention_BKES is not None:
         lengths = beam.source_lengths_B[rows_N].tolist()
         weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
-        hypotheses = [
-            replace(hypothesis, attention_ES=w_ES[:, :length])
-            for hypothesis, w_ES, length in zip(hypotheses, weights_NES, lengths, strict=True)
-        ]
-    return hypotheses
+        attention = [w_ES[:, :length] for w_ES, length in zip(weights_NES, lengths, strict=True)]
+    return [
+        Hypothesis(
+            tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs), weights_ES
+        )
+        for tokens, score, log_prob, penalty, log_probs, weights_ES in zip(
+            *(column.tolist() for column in columns), attention, strict=True
+        )
+    ]
 
 
 class CandidateStatus(IntEnum):

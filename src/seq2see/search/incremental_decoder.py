@@ -43,6 +43,7 @@ class IncrementalDecoder(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
 class EnsembleDecoder:
     """Combines models that share a target vocabulary by averaging their probabilities.
 
@@ -50,8 +51,7 @@ class EnsembleDecoder:
     others.
     """
 
-    def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
-        self.decoders = tuple(decoders)
+    decoders: Sequence[IncrementalDecoder]
 
     def step(self, tokens_BK: Tensor) -> StepOutput:
         """Run all decoders and return the mean of their outputs."""
