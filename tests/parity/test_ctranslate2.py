@@ -189,12 +189,12 @@ def test_retries_run_before_new_batches(tokenizers, tmp_path: Path, monkeypatch)
 @pytest.mark.parametrize(
     ("search", "reason"),
     [
-        ({"sampling": {}}, "samples"),
-        ({"beam_size": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}, "diverse"),
-        ({"coverage_penalty": 0.1}, "coverage"),
-        ({"repetition_penalty": 1.2}, "repetition"),
-        ({"no_repeat_ngram_size": 2}, "repetition"),
-        ({"length": {"min_ratio": 0.5}}, "minimum length"),
+        ({"sampling": {}}, "`sampling`"),
+        ({"beam_size": 4, "num_beam_groups": 2, "diversity_penalty": 0.5}, "`num_beam_groups`"),
+        ({"coverage_penalty": 0.1}, "`coverage_penalty`"),
+        ({"repetition_penalty": 1.2}, "`repetition_penalty`"),
+        ({"no_repeat_ngram_size": 2}, "`no_repeat_ngram_size`"),
+        ({"length": {"min_ratio": 0.5}}, "`length.min_ratio`"),
         ({"stop_rule": "exact"}, "stops when the beam is full"),
         ({"stop_rule": "exact", "length_penalty": 0.0, "n_best": 2}, "stops when the beam is full"),
         ({"stop_rule": "exact", "length_penalty": 0.0}, None),
