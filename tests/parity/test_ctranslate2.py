@@ -411,8 +411,8 @@ def test_torch_is_used_without_ctranslate2(home: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"engine": "marian"}, "`engine` must be one of auto, torch, ctranslate2"),
-        ({"precision": "int4"}, "`precision` must be one of float32, int8"),
+        ({"engine": "marian"}, "`engine` must be one of auto, torch or ctranslate2"),
+        ({"precision": "int4"}, "`precision` must be one of float32 or int8"),
         ({"threads": 0}, "`threads` must be at least 1"),
     ],
 )

@@ -111,4 +111,4 @@ class UnpaddedLayout(BatchLayout):
     def unflatten(self, x_NM: Tensor) -> Tensor:
         """Return the tokens as sentences, [B, T, M], with zeros at padding."""
         zeros_NM = x_NM.new_zeros(self.batch_size * self.length, x_NM.size(1))
-        return super().unflatten(zeros_NM.index_put((self.index_N,), x_NM))
+        return super().unflatten(zeros_NM.index_put_((self.index_N,), x_NM))
