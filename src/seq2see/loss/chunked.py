@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from seq2see.cpu import matmul
@@ -334,8 +333,15 @@ class _ChunkedLoss(torch.autograd.Function):
         return total, nll
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *factors: Any) -> Any:
-        # Not in place, because the graph may be retained.
-        saved = [g if g is None else g * factors[0].to(g.dtype) for g in ctx.saved_tensors]
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "the chunked loss has no second derivative: do not set `create_graph`, or use "
+                "the reference implementation"
+            )
+        factor = factors[0]
+        # Not in place, because the graph may be retained. Reading the factor is a sync point, so
+        # that only a CPU skips the multiplication by 1.
+        is_one = factor.device.type == "cpu" and factor.item() == 1
+        saved = [g if g is None or is_one else g * factor.to(g.dtype) for g in ctx.saved_tensors]
         return *saved, None, None, None
