@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from itertools import combinations, pairwise, product
 
@@ -104,6 +105,16 @@ def test_normalization_is_idempotent(text: str, how: str) -> None:
     assert normalize_unicode_and_spaces(
         normalize_unicode_and_spaces(text, how), how
     ) == normalize_unicode_and_spaces(text, how)
+
+
+MARKS = "\u0301\u0323\u0344\u0345\u0f71\u0f73\u3099\uff9eeé \u1100\u1161"
+
+
+@given(st.text(st.sampled_from(MARKS), max_size=300), st.sampled_from(["nfc", "nfkc"]))
+def test_long_runs_of_marks_are_normalized_as_by_unicodedata(text: str, how: str) -> None:
+    text = f"e{text}{text * 9}"
+    expected = " ".join(unicodedata.normalize(how.upper(), text).split())
+    assert normalize_unicode_and_spaces(text, how) == expected
 
 
 @given(texts)

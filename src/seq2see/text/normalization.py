@@ -25,6 +25,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, groupby
 from typing import Literal
 
 from seq2see.errors import InputError
@@ -34,6 +36,10 @@ Normalization = Literal["nfc", "nfkc", "none"]
 _FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 _NO_BREAK = "\u00a0\u2007\u202f"  # NFKC replaces them by spaces
 _WHITE_SPACE_RUN = re.compile(rf"[^\S{_NO_BREAK}]+")
+_DECOMPOSED: dict[str, Literal["NFD", "NFKD"]] = {"nfc": "NFD", "nfkc": "NFKD"}
+_LONG_RUN = 32
+"""Number of combining marks in a row from which they are sorted before `unicodedata.normalize`,
+whose time is quadratic in the length of a run that is not in canonical order."""
 _ESCAPED = re.compile("\x1b([\x1b_])")
 
 
@@ -41,10 +47,32 @@ def normalize_unicode_and_spaces(text: str, form: Normalization = "nfc") -> str:
     """Return the normalized text."""
     if form == "none":
         return text
-    text = unicodedata.normalize(_FORMS[form], text)
+    text = unicodedata.normalize(_FORMS[form], _sort_long_runs_of_marks(text, form))
     if text.isascii():  # faster than the regular expression
         return " ".join(text.split())
     return _WHITE_SPACE_RUN.sub(" ", text).strip(" ")
+
+
+def _sort_long_runs_of_marks(text: str, form: Normalization) -> str:
+    """Return an equivalent text whose long runs of combining marks are in canonical order."""
+    sample = "" if text.isascii() else text[::_LONG_RUN]
+    if not any(_decompose_mark(character, form) for character in sample):
+        return text  # a long run contains a character of the sample
+    parts = []
+    for is_mark, run in groupby(text, lambda character: bool(_decompose_mark(character, form))):
+        characters = list(run)
+        if is_mark and len(characters) >= _LONG_RUN:
+            marks = chain.from_iterable(_decompose_mark(mark, form) for mark in characters)
+            characters = sorted(marks, key=unicodedata.combining)
+        parts += characters
+    return "".join(parts)
+
+
+@lru_cache(maxsize=4096)
+def _decompose_mark(character: str, form: Normalization) -> str:
+    """Return the decomposition of a character that consists of combining marks, otherwise ""."""
+    decomposed = unicodedata.normalize(_DECOMPOSED[form], character)
+    return decomposed if unicodedata.combining(decomposed[0]) else ""
 
 
 def normalize_and_escape(lines: Sequence[str], form: Normalization) -> list[str]:

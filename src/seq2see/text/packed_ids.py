@@ -15,6 +15,8 @@ EncodeFunction = Callable[..., list[list[int]]]
 """Encodes words with `num_threads` threads."""
 MAX_CACHED_WORDS = 200_000
 """Number of cached words above which the cache is cleared."""
+MAX_CACHED_IDS = 2_000_000
+"""Number of ids of the cached words above which the cache is cleared: words may be long."""
 
 
 class PackedIds(NamedTuple):
@@ -79,15 +81,19 @@ class CachedWordEncoder:
         self._encode = encode
         self._lock = Lock()
         self._ids: dict[str, list[int]] = {}
+        self._num_ids = 0
 
     def __call__(self, lines: Sequence[str], num_threads: int = 1) -> list[list[int]]:
         """Return the ids of each line."""
         words = [line.split(" ") for line in lines]
         with self._lock:
-            if len(self._ids) > MAX_CACHED_WORDS:
+            if len(self._ids) > MAX_CACHED_WORDS or self._num_ids > MAX_CACHED_IDS:
                 self._ids.clear()
+                self._num_ids = 0
             new = list({*chain.from_iterable(words)}.difference(self._ids))
             if new:
-                self._ids.update(zip(new, self._encode(new, num_threads=num_threads), strict=True))
+                new_ids = self._encode(new, num_threads=num_threads)
+                self._ids.update(zip(new, new_ids, strict=True))
+                self._num_ids += sum(map(len, new_ids))
             ids = self._ids.__getitem__
             return [list(chain.from_iterable(map(ids, line))) for line in words]

@@ -25,6 +25,7 @@ from seq2see.data.readers import (
     read_text_files,
     read_tmx,
     read_tsv,
+    replace_line_breaks,
     zstd,
 )
 from seq2see.errors import InputError
@@ -370,3 +371,10 @@ def test_damaged_files_give_an_error_or_aligned_pairs(
         if source.startswith("source ") and target.startswith("target "):
             num_mixed += source.removeprefix("source ") != target.removeprefix("target ")
     assert num_mixed <= 2  # the damage affects at most two neighboring lines
+
+
+def test_line_breaks_are_replaced_in_linear_time() -> None:
+    returns = "\r" * 100_000
+    start = process_time()
+    assert replace_line_breaks(f"{returns} x{returns}\ny\rz\r") == f"{returns} x y\rz "
+    assert process_time() - start < 2
