@@ -13,9 +13,11 @@ import lxml.html
 import polib
 from hypothesis import given, strategies as st
 
-from seq2see.documents import translate_html, translate_protected, translate_text
+from seq2see.documents import translate_html, translate_text
 from seq2see.documents.html_tokenizer import tokenize_html
-from seq2see.documents.markup import (
+from seq2see.documents.po import format_po_field, parse_po_entries
+from seq2see.markup.tag_transfer import compute_target_tag_positions
+from seq2see.markup.text_units import (
     ClosingTag,
     IndexRange,
     MarkupNode,
@@ -23,11 +25,10 @@ from seq2see.documents.markup import (
     StandaloneTag,
     TextUnit,
 )
-from seq2see.documents.markup_transfer import compute_target_tag_positions
-from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.po import format_po_field, parse_po_entries
-from seq2see.documents.word_alignment import WeightedRangeLink
+from seq2see.markup.weighted_links import WeightedRangeLink
 from seq2see.translator import AlignmentLink, Translation
+from seq2see.translator.placeholders import find_placeholders
+from seq2see.translator.protected_translation import translate_protected
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 

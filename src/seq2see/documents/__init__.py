@@ -10,7 +10,6 @@ from seq2see.documents.file_translation import (
     translate_text,
 )
 from seq2see.documents.html import parse_html
-from seq2see.documents.markup import IndexRange, TextUnit, extract_list_marker
 from seq2see.documents.parsed_document import (
     BilingualDocument,
     Document,
@@ -21,12 +20,7 @@ from seq2see.documents.parsed_document import (
     UnitTranslation,
     select_units,
 )
-from seq2see.documents.placeholders import (
-    find_placeholders,
-    find_sentences,
-)
 from seq2see.documents.plain_text import check_is_text
-from seq2see.documents.protected_translation import translate_protected
 from seq2see.documents.unit_translator import TextUnitTranslator
 
 __all__ = [
@@ -34,17 +28,12 @@ __all__ = [
     "Document",
     "DocumentLanguages",
     "DocumentReport",
-    "IndexRange",
     "ParsedDocument",
-    "TextUnit",
     "TextUnitTranslator",
     "TranslatedDocument",
     "UnitIssue",
     "UnitTranslation",
     "check_is_text",
-    "extract_list_marker",
-    "find_placeholders",
-    "find_sentences",
     "parse_document",
     "parse_html",
     "read_document",
@@ -52,6 +41,5 @@ __all__ = [
     "translate_document",
     "translate_html",
     "translate_parsed_document",
-    "translate_protected",
     "translate_text",
 ]

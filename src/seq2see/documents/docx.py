@@ -20,16 +20,16 @@ from typing import Any
 
 from lxml import etree
 
-from seq2see.documents.markup import (
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
+from seq2see.documents.xml_inline_markup import append_text, parse_xml, serialize_xml
+from seq2see.errors import InputError
+from seq2see.markup.text_units import (
     ClosingTag,
     MarkupNode,
     OpeningTag,
     StandaloneTag,
     TextUnit,
 )
-from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
-from seq2see.documents.xml_inline_markup import append_text, parse_xml, serialize_xml
-from seq2see.errors import InputError
 from seq2see.text.languages import has_letter
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from seq2see.documents.html_tokenizer import HtmlToken, find_attribute_value_spans, tokenize_html
-from seq2see.documents.markup import (
+from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
+from seq2see.documents.plain_text import DecodedText
+from seq2see.markup.text_units import (
     ClosingTag,
     MarkupNode,
     OpeningTag,
     StandaloneTag,
     TextUnit,
 )
-from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
-from seq2see.documents.plain_text import DecodedText
 from seq2see.text.languages import has_letter, is_same_language
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from seq2see.documents.markup import MarkupNode, TextUnit
+from seq2see.markup.text_units import MarkupNode, TextUnit
 from seq2see.translator import Translation
 
 ContentT = TypeVar("ContentT", bytes, str)

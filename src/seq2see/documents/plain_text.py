@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seq2see.documents.markup import TextUnit, extract_list_marker
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.errors import InputError
 from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
+from seq2see.markup.text_units import TextUnit
+from seq2see.translator.text_layout import extract_list_marker
 
 _UTF16_32_BOMS = (
     codecs.BOM_UTF32_LE,

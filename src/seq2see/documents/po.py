@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from seq2see.documents.markup import TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.parsed_document import (
     BilingualDocument,
     BilingualUnit,
@@ -19,6 +18,7 @@ from seq2see.documents.parsed_document import (
 )
 from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
+from seq2see.markup.text_units import TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.text.languages import normalize_language_code, primary_language
 
 _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE)

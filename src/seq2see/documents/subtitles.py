@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, groupby, pairwise
 
-from seq2see.documents.markup import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
+from seq2see.markup.text_units import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
-from seq2see.documents.markup import TextUnit
 from seq2see.documents.parsed_document import (
     BilingualDocument,
     BilingualUnit,
@@ -24,6 +23,7 @@ from seq2see.documents.xml_inline_markup import (
     write_markup_nodes_into_element,
 )
 from seq2see.errors import InputError
+from seq2see.markup.text_units import TextUnit
 from seq2see.text.tmx_elements import XML_LANGUAGE, classify_inline_element, find_variant
 
 CREATION_ID = "seq2see"

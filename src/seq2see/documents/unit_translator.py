@@ -12,24 +12,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seq2see.documents.markup import IndexRange, TextUnit
-from seq2see.documents.markup_transfer import compute_target_tag_positions
 from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
-from seq2see.documents.placeholders import (
-    LineWithProtectedRanges,
-    ProtectedTranslation,
-    find_placeholders,
-    find_sentences,
-)
-from seq2see.documents.protected_translation import translate_preserving_placeholders
-from seq2see.documents.word_alignment import (
+from seq2see.markup.tag_transfer import compute_target_tag_positions
+from seq2see.markup.text_units import IndexRange, TextUnit
+from seq2see.markup.weighted_links import (
     CopiedSpan,
     WeightedRangeLink,
     align_diagonally,
-    convert_to_weighted_links,
     reweight_alignment_links,
 )
 from seq2see.text.languages import find_sentence_separator
+from seq2see.translator.placeholders import (
+    LineWithProtectedRanges,
+    ProtectedTranslation,
+    find_placeholders,
+)
+from seq2see.translator.protected_translation import (
+    convert_to_weighted_links,
+    translate_preserving_placeholders,
+)
+from seq2see.translator.text_layout import find_sentences
 
 if TYPE_CHECKING:
     from seq2see.progress_callbacks import ProgressCallback

@@ -7,7 +7,6 @@ from copy import deepcopy
 
 from lxml import etree
 
-from seq2see.documents.markup import TextUnit
 from seq2see.documents.parsed_document import (
     BilingualDocument,
     BilingualUnit,
@@ -26,6 +25,7 @@ from seq2see.documents.xml_inline_markup import (
     write_markup_nodes_into_element,
 )
 from seq2see.errors import InputError
+from seq2see.markup.text_units import TextUnit
 from seq2see.text.languages import is_same_language
 
 _LANGUAGE_ATTRIBUTES = {

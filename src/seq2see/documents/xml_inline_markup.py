@@ -11,8 +11,8 @@ from typing import Literal
 
 from lxml import etree
 
-from seq2see.documents.markup import ClosingTag, MarkupNode, OpeningTag, StandaloneTag
 from seq2see.errors import InputError
+from seq2see.markup.text_units import ClosingTag, MarkupNode, OpeningTag, StandaloneTag
 
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>\s*")
 _INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

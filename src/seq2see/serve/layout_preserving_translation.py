@@ -17,11 +17,7 @@ from seq2see.documents import (
     ParsedDocument,
     TextUnitTranslator,
     UnitTranslation,
-    extract_list_marker,
-    find_placeholders,
-    find_sentences,
     parse_html,
-    translate_protected,
 )
 from seq2see.text import TextSpan
 from seq2see.text.languages import find_sentence_separator
@@ -32,6 +28,9 @@ from seq2see.translator import (
     TranslationOptions,
     join_translations,
 )
+from seq2see.translator.placeholders import find_placeholders
+from seq2see.translator.protected_translation import translate_protected
+from seq2see.translator.text_layout import extract_list_marker, find_sentences
 
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"

@@ -19,13 +19,13 @@ from pathlib import Path
 from seq2see.documents import (
     Document,
     DocumentLanguages,
-    TextUnit,
     TextUnitTranslator,
     parse_document,
     select_units,
     translate_parsed_document,
 )
 from seq2see.errors import InputError, Seq2SeeError
+from seq2see.markup.text_units import TextUnit
 from seq2see.registries import check_extension_supported
 from seq2see.serve.errors import (
     ENGINE_FAILED_MESSAGE,

@@ -20,13 +20,13 @@ from seq2see.documents import (
     translate_parsed_document,
     translate_text,
 )
-from seq2see.documents.markup import ClosingTag, IndexRange, InlineTag, OpeningTag, TextUnit
-from seq2see.documents.markup_transfer import compute_target_tag_positions
-from seq2see.documents.placeholders import find_placeholders
-from seq2see.documents.word_alignment import WeightedRangeLink
 from seq2see.errors import InputError
+from seq2see.markup.tag_transfer import compute_target_tag_positions
+from seq2see.markup.text_units import ClosingTag, IndexRange, InlineTag, OpeningTag, TextUnit
+from seq2see.markup.weighted_links import WeightedRangeLink
 from seq2see.text import split_sentences
 from seq2see.translator import AlignmentLink, Translation
+from seq2see.translator.placeholders import find_placeholders
 
 WORD = re.compile(r"\w+|[^\w\s]")
 WORDPROCESSING = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

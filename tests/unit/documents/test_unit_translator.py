@@ -16,7 +16,6 @@ from seq2see.documents import (
     UnitIssue,
     translate_document,
     translate_html,
-    translate_protected,
     translate_text,
 )
 from seq2see.documents.html_tokenizer import find_attribute_value_spans, tokenize_html
@@ -33,6 +32,7 @@ from seq2see.translator import (
     TranslationOptions,
     Translator,
 )
+from seq2see.translator.protected_translation import translate_protected
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from seq2see.documents import translate_protected
 from seq2see.serve.layout_preserving_translation import find_sentence_spans
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.text import TextSpan, TokenizerConfig, TokenizerPair, split_sentences
@@ -20,6 +19,7 @@ from seq2see.translator import (
     Translator,
     join_translations,
 )
+from seq2see.translator.protected_translation import translate_protected
 from seq2see.translator.segmentation import LineSplitter, merge_translations
 
 LINES = ["The cat sleeps. The old dog runs.", "A cat and a dog."] * 20

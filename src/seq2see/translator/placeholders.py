@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from seq2see.documents.markup import IndexRange
-from seq2see.documents.word_alignment import CopiedSpan
-from seq2see.text import TextSpan, split_sentences
+from seq2see.markup.text_units import IndexRange
+from seq2see.markup.weighted_links import CopiedSpan
 from seq2see.text.languages import has_letter, is_spaced_word_character
-from seq2see.translator import Translation, TranslationFlag
+from seq2see.translator.translation import Translation, TranslationFlag
 
 _NESTED_BRACES = r"\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
 # Quantifiers are possessive (`*+`), because zeros may be flags or digits: trying every division of
@@ -134,34 +133,6 @@ def merge_overlapping_ranges(ranges: Iterable[IndexRange]) -> tuple[IndexRange, 
         else:
             merged.append(one)
     return tuple(merged)
-
-
-def find_sentences(
-    text: str, language: str, protected: Sequence[IndexRange] = ()
-) -> list[IndexRange]:
-    """Return the ranges of the sentences in a text that contain a letter.
-
-    No sentence ends inside a placeholder or a protected range.
-    """
-    if not has_letter(text):
-        return []
-    unbreakable = merge_overlapping_ranges([*protected, *find_placeholders(text)])
-    sentences = _join_sentences(split_sentences(text, language), unbreakable)
-    return [one for one in sentences if has_letter(text[one.start : one.end])]
-
-
-def _join_sentences(
-    sentences: Sequence[TextSpan], unbreakable: Sequence[IndexRange]
-) -> list[IndexRange]:
-    """Join sentences whose boundary is inside an unbreakable range."""
-    joined: list[IndexRange] = []
-    for sentence in sentences:
-        before = bisect_left(unbreakable, sentence.start, key=lambda one: one.start) - 1
-        if joined and before >= 0 and sentence.start < unbreakable[before].end:
-            joined[-1] = IndexRange(joined[-1].start, sentence.end)
-        else:
-            joined.append(IndexRange(sentence.start, sentence.end))
-    return joined
 
 
 def select_ranges_starting_in(

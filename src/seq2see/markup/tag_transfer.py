@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from seq2see.documents.markup import (
+from seq2see.markup.text_units import (
     ROOT,
     IndexRange,
     InlineTag,
@@ -22,7 +22,7 @@ from seq2see.documents.markup import (
     TargetTagPosition,
     TextUnit,
 )
-from seq2see.documents.word_alignment import (
+from seq2see.markup.weighted_links import (
     WORD_PATTERN,
     CopiedSpan,
     WeightedRangeLink,

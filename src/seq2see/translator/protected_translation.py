@@ -22,9 +22,16 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from seq2see.documents.markup import IndexRange
-from seq2see.documents.markup_transfer import transfer_offsets
-from seq2see.documents.placeholders import (
+from seq2see.markup.tag_transfer import transfer_offsets
+from seq2see.markup.text_units import IndexRange
+from seq2see.markup.weighted_links import (
+    CopiedSpan,
+    WeightedRangeLink,
+    reweight_alignment_links,
+)
+from seq2see.text import TextSpan
+from seq2see.text.languages import has_letter
+from seq2see.translator.placeholders import (
     LineWithProtectedRanges,
     PlaceholderReinserter,
     ProtectedLineTask,
@@ -34,18 +41,11 @@ from seq2see.documents.placeholders import (
     include_surrounding_brackets,
     select_ranges_starting_in,
 )
-from seq2see.documents.word_alignment import (
-    CopiedSpan,
-    WeightedRangeLink,
-    convert_to_weighted_links,
-    reweight_alignment_links,
-)
-from seq2see.text import TextSpan
-from seq2see.text.languages import has_letter
-from seq2see.translator import AlignmentLink, Translation, join_translations
+from seq2see.translator.translation import AlignmentLink, Translation, join_translations
 
 if TYPE_CHECKING:
-    from seq2see.translator import LineTranslator, TranslationOptions
+    from seq2see.translator.translation import TranslationOptions
+    from seq2see.translator.translator import LineTranslator
 
 _CONFUSION_FLAGS = frozenset({"repetition", "length_limit", "long"})
 """Flags of a translation whose source the model did not understand."""
@@ -262,6 +262,19 @@ class _TranslateBetween(_Strategy):
         alignment = tuple(map(_to_alignment_link, links))
         joined = replace(joined, alternatives=(), alignment=alignment, sentences=())
         return [ProtectedTranslation(joined, tuple(copied_spans))]
+
+
+def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLink]:
+    """Return the word alignment of a translation, without links to empty ranges."""
+    return [
+        WeightedRangeLink(
+            IndexRange(link.source_start, link.source_end),
+            IndexRange(link.target_start, link.target_end),
+            link.weight,
+        )
+        for link in translation.alignment
+        if link.source_start < link.source_end and link.target_start < link.target_end
+    ]
 
 
 def _strip_spaces(text: str, start: int, end: int) -> TextSpan:

@@ -17,14 +17,6 @@ ROOT = -1
 """Parent index of the outermost tags."""
 _MAX_DEPTH = 64
 """Maximum nesting depth of tags; deeper tags are treated as standalone tags."""
-_LIST_MARKER = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[.)])\s+")
-"""Bullet or number at the beginning of a list item, with the white space around it."""
-
-
-def extract_list_marker(line: str) -> str:
-    """Return the marker at the beginning of a list item, or an empty string."""
-    match = _LIST_MARKER.match(line)
-    return match[0] if match else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import exp
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from seq2see.documents.markup import IndexRange
-
-if TYPE_CHECKING:
-    from seq2see.translator import Translation
+from seq2see.markup.text_units import IndexRange
 
 WORD_PATTERN = re.compile(r"\S+")
 _DIAGONAL_TENSION = 4
@@ -35,19 +32,6 @@ class CopiedSpan(NamedTuple):
 
     source: IndexRange
     target: IndexRange
-
-
-def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLink]:
-    """Return the word alignment of a translation, without links to empty ranges."""
-    return [
-        WeightedRangeLink(
-            IndexRange(link.source_start, link.source_end),
-            IndexRange(link.target_start, link.target_end),
-            link.weight,
-        )
-        for link in translation.alignment
-        if link.source_start < link.source_end and link.target_start < link.target_end
-    ]
 
 
 def align_diagonally(source: str, target: str) -> list[WeightedRangeLink]:
