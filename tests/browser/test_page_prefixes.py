@@ -106,7 +106,9 @@ def test_word_of_a_replaced_sentence_highlights_its_source(
 ) -> None:
     sentence = text.sentences[2]
     part = text.translate_sentence(2, "wide")
-    page = open_browser().open("translate", text=TEXT, prefix="wide", sentence=2)
+    page = open_browser().open(
+        "translate", text=TEXT, prefix="wide", sentence=sentence["source_start"]
+    )
     page.wait("translate")
     answer = text.with_sentences(s2=part["text"])
     page.wait_until("text => document.querySelector('.target-text').textContent === text", answer)

@@ -26,9 +26,15 @@ from seq2see.markup.text_units import (
     TextUnit,
 )
 from seq2see.markup.weighted_links import WeightedRangeLink
-from seq2see.translator import AlignmentLink, Translation
+from seq2see.translator import (
+    AlignmentLink,
+    Block,
+    SourceText,
+    TextTranslator,
+    Translation,
+    TranslationOptions,
+)
 from seq2see.translator.placeholders import find_placeholders
-from seq2see.translator.protected_translation import translate_protected
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -38,10 +44,14 @@ class CopyingTranslator:
 
     languages = ("en", "en")
 
-    def translate(
-        self, lines: list[str], options: Any = None, **settings: Any
+    max_sentences_per_line = 1
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        return [Translation(line, 0.0, 0.0, alignment=self.links(line)) for line in lines]
+        return [
+            Translation(each.text, 0.0, 0.0, alignment=self.links(each.text)) for each in blocks
+        ]
 
     @staticmethod
     def links(line: str) -> tuple[AlignmentLink, ...]:
@@ -58,10 +68,15 @@ class RandomTranslator:
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
-    def translate(
-        self, lines: list[str], options: Any = None, **settings: Any
+    max_sentences_per_line = 1
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        return [self.translate_line(line, Random(f"{self.seed} {line}")) for line in lines]  # noqa: S311
+        return [
+            self.translate_line(each.text, Random(f"{self.seed} {each.text}"))  # noqa: S311
+            for each in blocks
+        ]
 
     def translate_line(self, line: str, random: Random) -> Translation:
         spans = [match.span() for match in WORD.finditer(line)]
@@ -206,7 +221,8 @@ LINES = st.lists(
 def test_each_placeholder_occurs_as_often_as_in_source(
     lines: list[str], translator: RandomTranslator, keep_numbers: bool
 ) -> None:
-    translations = translate_protected(translator, lines, keep_numbers=keep_numbers)
+    options = TranslationOptions(keep_numbers=keep_numbers)
+    translations = TextTranslator(translator, options).translate(list(map(SourceText, lines)))
     for line, translation in zip(lines, translations, strict=True):
         assert count_placeholders(translation.text) == count_placeholders(line)
         if keep_numbers:

@@ -70,7 +70,7 @@ def translate(
     prefix: Annotated[str, typer.Option(metavar="TEXT")] = "",
     forbidden: Annotated[list[str] | None, typer.Option(metavar="TEXT")] = None,
     glossary: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-    split: Literal["long", "always", "never"] | None = None,
+    split: Literal["auto", "always", "never"] | None = None,
     with_scores: Annotated[bool, typer.Option("--with-scores")] = False,
     alignment: Annotated[bool, typer.Option("--alignment")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -100,10 +100,11 @@ def translate(
             Terms are matched as whole words; terms in lower case are matched in any case. A
             required translation that could not be used is reported on standard error, and with
             --json in `unmet_constraints`.
-        split: Which lines are split into sentences before translation. `long`: lines that exceed
-            the model's maximum length. `always`: all lines. `never`: none; a line that is too long
-            gets an empty translation and a message on standard error, and the exit status is 1.
-            Default: long.
+        split: Which lines are translated sentence by sentence. `auto`: lines with more sentences
+            than the lines that the model was trained on, lines that exceed its maximum length, and
+            lines whose translation at once has fewer sentences than the line. `always`: all lines.
+            `never`: none; a line that is too long gets an empty translation and a message on
+            standard error, and the exit status is 1. Default: auto.
         with_scores: Print the score (log-probability / length^α, see --length-penalty) before each
             translation, separated by a tab; with --json, add the log-probability of each token. Not
             for documents.

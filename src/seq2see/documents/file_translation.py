@@ -103,7 +103,6 @@ def translate_document(
     on_progress: ProgressCallback | None = None,
     *,
     format_name: str | None = None,
-    keep_numbers: bool = False,
     overwrite: bool = False,
     document: Document | None = None,
 ) -> DocumentReport:
@@ -118,7 +117,6 @@ def translate_document(
         options: Options of the translator.
         on_progress: Called with the number of translated sentences and their total number.
         format_name: Name of the document format. Default: the format of the file extension.
-        keep_numbers: Whether no number of the source may be missing in the translation.
         overwrite: Whether to replace existing translations (PO, TMX, XLIFF).
         document: The result of `read_document`, if the source was read already.
 
@@ -126,9 +124,7 @@ def translate_document(
     """
     document = document or read_document(source, format_name)
     _check_target(target, source)
-    unit_translator = TextUnitTranslator(
-        translator, options, keep_numbers=keep_numbers, on_progress=on_progress
-    )
+    unit_translator = TextUnitTranslator(translator, options, on_progress=on_progress)
     selected = select_units(document, unit_translator.languages, overwrite=overwrite)
     translated = translate_parsed_document(selected, unit_translator)
     with writing(target), atomic_write(target) as partial:
@@ -157,11 +153,9 @@ def translate_text(
     translator: Translator,
     text: str,
     options: TranslationOptions | None = None,
-    *,
-    keep_numbers: bool = False,
 ) -> str:
     """Translate a text line by line; white space between sentences and lines is preserved."""
-    unit_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
+    unit_translator = TextUnitTranslator(translator, options)
     return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
@@ -169,11 +163,9 @@ def translate_html(
     translator: Translator,
     html: str,
     options: TranslationOptions | None = None,
-    *,
-    keep_numbers: bool = False,
 ) -> str:
     """Translate an HTML page or fragment; inline tags are placed by word alignment."""
-    unit_translator = TextUnitTranslator(translator, options, keep_numbers=keep_numbers)
+    unit_translator = TextUnitTranslator(translator, options)
     return translate_parsed_document(parse_html(html), unit_translator).content
 
 

@@ -11,7 +11,6 @@ from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument,
 from seq2see.errors import InputError
 from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
 from seq2see.markup.text_units import TextUnit
-from seq2see.translator.text_layout import extract_list_marker
 
 _UTF16_32_BOMS = (
     codecs.BOM_UTF32_LE,
@@ -108,18 +107,13 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
 
 def parse_plain_text(text: str) -> ParsedDocument[str]:
-    """Parse a text; each line is a unit. Line ends, indentation and list markers are copied."""
+    """Parse a text; each line is a unit. Line ends are copied."""
     parts = _LINE_END.split(text)
     lines, ends = parts[::2], [*parts[1::2], ""]
-    markers = [extract_list_marker(line) for line in lines]
-    units = [
-        TextUnit(line[len(marker) :], (), f"line {number}")
-        for number, (line, marker) in enumerate(zip(lines, markers, strict=True), 1)
-    ]
+    units = [TextUnit(line, (), f"line {number}") for number, line in enumerate(lines, 1)]
 
     def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> str:
-        texts = [translation.text for translation in translations]
-        rows = zip(markers, texts, ends, strict=True)
-        return "".join(part for row in rows for part in row)
+        rows = zip(translations, ends, strict=True)
+        return "".join(translation.text + end for translation, end in rows)
 
     return ParsedDocument(units, render)

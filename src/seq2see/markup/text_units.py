@@ -53,6 +53,10 @@ class IndexRange(NamedTuple):
     start: int
     end: int
 
+    def shift(self, number: int) -> IndexRange:
+        """Return the range moved by a number of characters or tokens."""
+        return IndexRange(self.start + number, self.end + number)
+
 
 class TargetTagPosition(NamedTuple):
     """Position of a tag in a translation, and the index of the pair of tags around it."""

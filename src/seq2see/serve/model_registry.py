@@ -254,8 +254,15 @@ def load_served_model(
         return DefaultAndTorchTranslators(translator, translator)
     bundle = translator.bundle
     engine_for_traces = load_torch_engine(bundle)  # searches and aligns like the other engine
-    parts = bundle.tokenizers, bundle.languages, bundle.max_length, bundle
-    return DefaultAndTorchTranslators(translator, Translator(engine_for_traces, *parts))
+    torch_translator = Translator(
+        engine_for_traces,
+        bundle.tokenizers,
+        bundle.languages,
+        translator.max_tokens,
+        translator.max_sentences_per_line,
+        bundle,
+    )
+    return DefaultAndTorchTranslators(translator, torch_translator)
 
 
 def read_model_files_stamp(directory: Path) -> ModelFilesStamp:

@@ -1,6 +1,6 @@
 """Translators whose work goes through the queue, and pivot translation with two of them.
 
-They have the interface of `Translator`. Documents, HTML and plain texts therefore share the same
+They translate blocks like a `Translator`. Documents, HTML and plain texts therefore share the same
 batches, and a pivot route can be used like a single model.
 """
 
@@ -22,14 +22,15 @@ from seq2see.serve.errors import (
 from seq2see.serve.work_queue import RequestContext, WorkItem, WorkQueue
 from seq2see.translator import (
     AlignmentLink,
+    Block,
     SegmentRequest,
     Translation,
     TranslationOptions,
     Translator,
 )
 
-_WINDOW_LINES = 256
-"""Lines of a file that are in the queue at the same time."""
+_WINDOW_BLOCKS = 256
+"""Blocks of a file that are in the queue at the same time."""
 
 ErrorCallback = Callable[[BaseException], None]
 TokenWeightFunction = Callable[[int], float]
@@ -54,7 +55,7 @@ class SegmentTask:
 class QueuedRequestTranslator:
     """Translates with one model through the queue, for one request.
 
-    The thread of the request splits and tokenizes the lines; a worker translates the segments.
+    The thread of the request tokenizes the blocks; a worker translates their segments.
     """
 
     translator: Translator
@@ -71,16 +72,23 @@ class QueuedRequestTranslator:
         """Source and target language."""
         return self.translator.languages
 
-    def translate(self, lines: Sequence[str], options: TranslationOptions) -> list[Translation]:
-        """Translate lines in order. A line that fails has an error in its translation."""
-        window = _WINDOW_LINES if self.retry_when_full else max(len(lines), 1)
-        windows = (lines[start : start + window] for start in range(0, len(lines), window))
+    @property
+    def max_sentences_per_line(self) -> int:
+        """Maximum number of sentences of a line that is translated at once by default."""
+        return self.translator.max_sentences_per_line
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
+    ) -> list[Translation]:
+        """Translate blocks in order. A block that fails has an error in its translation."""
+        window = _WINDOW_BLOCKS if self.retry_when_full else max(len(blocks), 1)
+        windows = (blocks[start : start + window] for start in range(0, len(blocks), window))
         return [each for some in windows for each in self._translate_window(some, options)]
 
     def _translate_window(
-        self, lines: Sequence[str], options: TranslationOptions
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        segmented = self.translator.split_lines(lines, options)
+        segmented = self.translator.split_blocks(blocks, options)
         requests = self.translator.build_requests(segmented)
         weight = self.token_weight(options.search.beam_size)
         costs = [math.ceil(weight * (len(each.segment.ids) + 1)) for each in requests]
@@ -113,7 +121,7 @@ class QueuedRequestTranslator:
 
 
 class RouteTranslator:
-    """Translates with one or more models in sequence, with the interface of `Translator`."""
+    """Translates blocks with one or more models in sequence."""
 
     def __init__(self, translators: Sequence[QueuedRequestTranslator]) -> None:
         self._translators = translators
@@ -123,15 +131,19 @@ class RouteTranslator:
         """Source language of the first model and target language of the last one."""
         return self._translators[0].languages[0], self._translators[-1].languages[1]
 
-    def translate(
-        self, text: Sequence[str], options: TranslationOptions | None = None, **settings: Any
+    @property
+    def max_sentences_per_line(self) -> int:
+        """Maximum number of sentences of a line that all models translate at once by default."""
+        return min(translator.max_sentences_per_line for translator in self._translators)
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        """Translate lines in order through all pivot languages.
+        """Translate blocks in order through all pivot languages.
 
         Raises:
             DirectModelRequired: A glossary is given, and there is a pivot language.
         """
-        options = (options or TranslationOptions()).with_settings(settings)
         if options.glossary and len(self._translators) > 1:
             raise DirectModelRequired(
                 "a glossary needs a direct model, but this language pair uses a pivot language"
@@ -139,18 +151,20 @@ class RouteTranslator:
         pivot_options = TranslationOptions(
             alignment=options.alignment, split=options.split
         ).with_settings({"beam_size": options.search.beam_size})
-        translations = [Translation(line, 0.0, 0.0) for line in text]
-        for translator in self._translators:
-            is_last = translator is self._translators[-1]
-            texts = [translation.text for translation in translations]
-            results = translator.translate(texts, options if is_last else pivot_options)
-            is_first = translator is self._translators[0]
-            translations = results if is_first else list(map(_combine, translations, results))
-        return translations
+        *pivots, last = self._translators
+        translations: list[Translation] = []
+        texts = [block.text for block in blocks]
+        for translator in pivots:
+            results = translator.translate_blocks([Block(text) for text in texts], pivot_options)
+            translations = list(map(_combine, translations, results)) if translations else results
+            texts = [translation.text for translation in results]
+        last_blocks = [Block(text, block.prefix) for text, block in zip(texts, blocks, strict=True)]
+        results = last.translate_blocks(last_blocks, options)
+        return list(map(_combine, translations, results)) if translations else results
 
 
 def _combine(first: Translation, second: Translation) -> Translation:
-    """Return the pivot translation of a line from the translations of two models."""
+    """Return the pivot translation of a block from the translations of two models."""
     if first.error:
         return first
     flags = tuple(dict.fromkeys([*first.flags, *second.flags]))

@@ -75,7 +75,7 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
     prefixes: dict[
         Annotated[int, Field(ge=0, strict=False)], Annotated[str, Field(max_length=1000)]
     ] = Field(default_factory=dict, max_length=50)
-    """Texts that the translations of sentences must start with, by their indices in `sentences`."""
+    """Texts that the translations of sentences must start with, by their `source_start`."""
     forbidden: list[str] = Field(default_factory=list, max_length=50)
     """Phrases that must not occur in the translation."""
     glossary: dict[str, str] = Field(default_factory=dict, max_length=200)
@@ -100,7 +100,7 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
 
     def to_options(self, config: ServeConfig) -> TextTranslationOptions:
         """Return the options of the translation."""
-        names = ("prefix", "forbidden", "glossary", "alignment", "token_scores")
+        names = ("prefix", "forbidden", "glossary", "keep_numbers", "alignment", "token_scores")
         options = TranslationOptions(
             check_retokenization=True,
             **{name: getattr(self, name) for name in names},
@@ -108,7 +108,6 @@ class TranslateRequest(ModelSelectionParameters, SearchParameters):
         return TextTranslationOptions(
             options.with_settings(self.search_settings(config)),
             self.format == "html",
-            self.keep_numbers,
             self.prefixes,
         )
 

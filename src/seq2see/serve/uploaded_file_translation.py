@@ -34,7 +34,7 @@ from seq2see.serve.errors import (
     NotFound,
     UnsupportedFileFormat,
 )
-from seq2see.translator import LineTranslator, TranslationOptions
+from seq2see.translator import BlockTranslator, TranslationOptions
 
 _MAX_STORED_FILES = 1000
 """Number of stored files; the oldest is removed first."""
@@ -84,7 +84,7 @@ def join_unit_texts(units: Sequence[TextUnit]) -> str:
 
 
 def translate_uploaded_file(
-    translator: LineTranslator,
+    translator: BlockTranslator,
     document: Document,
     options: TranslationOptions,
 ) -> tuple[bytes, int]:

@@ -30,6 +30,9 @@ _CLAUSE_END = re.compile(
     r"""[,;:.!?…–—،؛؟।][)\]"'»”’]{0,2}(?=\s)"""
     r"|[，、；：。！？．｡､](?![，、；：。！？．｡､」』”’）》])"
 )
+_POSSIBLE_SENTENCE_END = re.compile(r"[^\w \t,'’\"“”„«»()–—-]")
+"""A character that may end a sentence: one that is no letter, space or inner punctuation."""
+_FINAL_CHARACTERS = ".!?…。！？\"'”’»)」』"
 _SPACE = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
 
@@ -58,6 +61,11 @@ def split_sentences(text: str, language: str) -> list[TextSpan]:
     """
     check_surrogates(text)
     return _strip_parts(text, 0, _find_sentence_ends(text, primary_language(language)))
+
+
+def may_have_several_sentences(text: str) -> bool:
+    """Return False if no character before the end of a text can end a sentence in any language."""
+    return _POSSIBLE_SENTENCE_END.search(text.rstrip(_FINAL_CHARACTERS)) is not None
 
 
 def count_sentences(text: str, language: str) -> int:

@@ -1,5 +1,8 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
+from seq2see.translator.segmentation import Block
+from seq2see.translator.text_layout import SourceText
+from seq2see.translator.text_translation import BlockTranslator, TextTranslator
 from seq2see.translator.translation import (
     AlignmentLink,
     PairScore,
@@ -10,16 +13,19 @@ from seq2see.translator.translation import (
     TranslationOptions,
     join_translations,
 )
-from seq2see.translator.translator import LineTranslator, SegmentRequest, Translator, load
+from seq2see.translator.translator import SegmentRequest, Translator, load
 from seq2see.translator.word_alignment import WordAlignment, align_words
 
 __all__ = [
     "AlignmentLink",
-    "LineTranslator",
+    "Block",
+    "BlockTranslator",
     "PairScore",
     "ScoredToken",
     "SegmentRequest",
     "SentencePairOffsets",
+    "SourceText",
+    "TextTranslator",
     "Translation",
     "TranslationFlag",
     "TranslationOptions",

@@ -113,12 +113,15 @@ class RequiredPhraseBoundaryProcessor(StepProcessor):
 
 
 class LexicalConstraints:
-    """Constraints of a translation, applied to the ids of the target tokenizer."""
+    """Constraints of a translation, applied to the ids of the target tokenizer.
+
+    `prefix` of the options is ignored: each sentence has its own.
+    """
 
     def __init__(self, options: TranslationOptions, tokenizer: Tokenizer, language: str) -> None:
         self._tokenizer = tokenizer
         self._has_no_spaces = is_written_without_spaces(language)
-        self._prefix = tuple(tokenizer.encode(options.prefix)) if options.prefix else ()
+        self._ids_by_prefix: dict[str, Phrase] = {}
         self._forbidden_phrases = tuple(dict.fromkeys(options.forbidden))
         self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
         self._glossary_sources = [compile_smart_case_pattern(each) for each in options.glossary]
@@ -129,16 +132,18 @@ class LexicalConstraints:
         ]
 
     def constrain_input(
-        self, search_input: SentenceSearchInput, sentence: str, is_first: bool
+        self, search_input: SentenceSearchInput, sentence: str, prefix: str
     ) -> SentenceSearchInput:
-        """Return the input with the constraints of a sentence.
-
-        The prefix is used only for the first sentence of a line.
-        """
+        """Return the input with the prefix and the constraints of a sentence."""
         unk = self._tokenizer.special_ids.unk
         ids = [entry.ids for entry in self._find_entries(sentence)]
         required = tuple(phrase for phrase in ids if phrase and unk not in phrase)
-        return replace(search_input, prefix=self._prefix if is_first else (), required=required)
+        return replace(search_input, prefix=self._encode_prefix(prefix), required=required)
+
+    def _encode_prefix(self, prefix: str) -> Phrase:
+        if prefix not in self._ids_by_prefix:
+            self._ids_by_prefix[prefix] = tuple(self._tokenizer.encode(prefix)) if prefix else ()
+        return self._ids_by_prefix[prefix]
 
     def find_unmet(self, sentence: str, text: str) -> tuple[str, ...]:
         """Return the glossary terms that the text lacks, and the forbidden phrases that it has.

@@ -31,6 +31,8 @@ _PLACEHOLDER_PATTERNS = (
     r"%[A-Z][A-Z0-9_]*%",  # Windows
 )
 _NUMBER_PATTERN = r"\d+(?:[.,:/\u00a0\u202f]\d+)*"
+_PLACEHOLDER_CHARACTER = re.compile(r"[{%@]|://|www\.")
+"""A part that every placeholder has. Most texts have none, which is found quickly."""
 _PLACEHOLDER = re.compile("|".join(_PLACEHOLDER_PATTERNS))
 _PLACEHOLDER_OR_NUMBER = re.compile("|".join([*_PLACEHOLDER_PATTERNS, _NUMBER_PATTERN]))
 
@@ -44,16 +46,25 @@ _CLOSING_PUNCTUATION = ".,;:!?…)]}»”’。，、！？；："
 
 def find_placeholders(text: str, *, include_numbers: bool = False) -> tuple[IndexRange, ...]:
     """Return the ranges of the placeholders in a text, and of its numbers if requested."""
+    if not include_numbers and not _PLACEHOLDER_CHARACTER.search(text):
+        return ()
     pattern = _PLACEHOLDER_OR_NUMBER if include_numbers else _PLACEHOLDER
     return tuple(IndexRange(*match.span()) for match in pattern.finditer(text))
 
 
 @dataclass(frozen=True, slots=True)
-class LineWithProtectedRanges:
-    """A line to translate, with the ranges besides placeholders that must not change."""
+class ProtectedBlock:
+    """Text to translate at once, with the ranges besides placeholders that must not change."""
 
     text: str
+    prefix: str = ""
+    """Text that the translation starts with."""
     protected: tuple[IndexRange, ...] = ()
+
+    def find_protected_ranges(self, *, keep_numbers: bool) -> tuple[IndexRange, ...]:
+        """Return all ranges that must not change: placeholders, and numbers if requested."""
+        placeholders = find_placeholders(self.text, include_numbers=keep_numbers)
+        return merge_overlapping_ranges([*placeholders, *self.protected])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +75,21 @@ class ProtectedTranslation:
     copied_spans: tuple[CopiedSpan, ...] = ()
 
 
-class ProtectedLineTask:
-    """A line with its protected ranges, and its translations as soon as one is accepted."""
+class ProtectedBlockTask:
+    """A block with its protected ranges, and its translations as soon as one is accepted."""
 
-    def __init__(self, line: LineWithProtectedRanges, *, keep_numbers: bool) -> None:
-        self.text = line.text
+    def __init__(self, block: ProtectedBlock, *, keep_numbers: bool) -> None:
+        self.text, self.prefix = block.text, block.prefix
         self._keep_numbers = keep_numbers
-        placeholders = find_placeholders(line.text, include_numbers=keep_numbers)
-        self.protected_ranges = merge_overlapping_ranges([*placeholders, *line.protected])
-        self.protected_texts = {line.text[start:end] for start, end in self.protected_ranges}
+        self.protected_ranges = block.find_protected_ranges(keep_numbers=keep_numbers)
+        self.protected_texts = {block.text[start:end] for start, end in self.protected_ranges}
         self.candidates: list[ProtectedTranslation] = []
         ranges = self.protected_ranges
-        if ranges and not has_letter(remove_ranges_from_text(line.text, ranges)):
+        if ranges and not has_letter(remove_ranges_from_text(self.text, ranges)):
             self.candidates = [self.copy_source()]
 
     def has_same_placeholders(self, text: str) -> bool:
-        """Return whether a translation contains each placeholder as often as the line.
+        """Return whether a translation contains each placeholder as often as the block.
 
         If numbers are kept, it must contain each number at least as often.
         """
@@ -91,12 +101,12 @@ class ProtectedLineTask:
         return not expected - _count_placeholders(text, include_numbers=True)
 
     def copy_source(self) -> ProtectedTranslation:
-        """Return the line as its own translation."""
+        """Return the block as its own translation."""
         copied_spans = tuple(CopiedSpan(one, one) for one in self.protected_ranges)
         return ProtectedTranslation(Translation(self.text, 0.0, 0.0), copied_spans)
 
     def build_untranslated_result(self) -> ProtectedTranslation:
-        """Return the line with a flag, because no translation preserves its placeholders."""
+        """Return the block with a flag, because no translation preserves its placeholders."""
         copy = self.copy_source()
         flags = (TranslationFlag.COPIED_SOURCE,)
         return replace(copy, translation=replace(copy.translation, flags=flags))

@@ -1,11 +1,11 @@
-"""Translate lines without changing their placeholders: `{name}`, `%s`, `${x}`, URLs, addresses.
+"""Translate blocks without changing their placeholders: `{name}`, `%s`, `${x}`, URLs, addresses.
 
 A model that was not trained on placeholders may change or drop them. The strategies are tried in
 turn:
 
-1. Translate the line as it is. The translation is accepted if it contains every placeholder as
+1. Translate the block as it is. The translation is accepted if it contains every placeholder as
    often as the source and has no flag of a confused model.
-2. Translate the line without its placeholders and insert them next to the translations of their
+2. Translate the block without its placeholders and insert them next to the translations of their
    neighbors.
 3. If there is no word alignment for that, translate the text between placeholders separately.
 4. If the translation still gains or loses a placeholder, return the source.
@@ -20,7 +20,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from seq2see.markup.tag_transfer import transfer_offsets
 from seq2see.markup.text_units import IndexRange
@@ -32,20 +31,22 @@ from seq2see.markup.weighted_links import (
 from seq2see.text import TextSpan
 from seq2see.text.languages import has_letter
 from seq2see.translator.placeholders import (
-    LineWithProtectedRanges,
     PlaceholderReinserter,
-    ProtectedLineTask,
+    ProtectedBlock,
+    ProtectedBlockTask,
     ProtectedTranslation,
     find_offsets_outside_ranges,
     find_ranges_by_literal,
     include_surrounding_brackets,
     select_ranges_starting_in,
 )
-from seq2see.translator.translation import AlignmentLink, Translation, join_translations
-
-if TYPE_CHECKING:
-    from seq2see.translator.translation import TranslationOptions
-    from seq2see.translator.translator import LineTranslator
+from seq2see.translator.segmentation import Block, BlockTranslationFunction
+from seq2see.translator.translation import (
+    AlignmentLink,
+    Translation,
+    TranslationOptions,
+    join_translations,
+)
 
 _CONFUSION_FLAGS = frozenset({"repetition", "length_limit", "long"})
 """Flags of a translation whose source the model did not understand."""
@@ -54,54 +55,20 @@ _MAX_COPIED_CHARACTERS = 2000
 no sentence, and searching the translation for them would take long."""
 
 
-def translate_protected(
-    translator: LineTranslator,
-    lines: Sequence[str],
-    options: TranslationOptions | None = None,
-    *,
-    keep_numbers: bool = False,
-) -> list[Translation]:
-    """Translate lines so that each placeholder occurs as often as in the source.
-
-    With `keep_numbers`, no number of the source is missing in the translation either.
-    """
-    protected_lines = [LineWithProtectedRanges(text) for text in lines]
-    has_alignment = options is not None and options.alignment
-    return [
-        _merge_candidates(candidates, has_alignment=has_alignment)
-        for candidates in translate_preserving_placeholders(
-            translator, protected_lines, options, keep_numbers=keep_numbers
-        )
-    ]
-
-
-def _merge_candidates(
-    candidates: Sequence[ProtectedTranslation], *, has_alignment: bool
-) -> Translation:
-    """Return the best candidate with the others as alternatives, with alignment if requested."""
-    best, *others = (
-        one.translation if has_alignment else replace(one.translation, alignment=())
-        for one in candidates
-    )
-    return replace(best, alternatives=tuple(others))
-
-
 def translate_preserving_placeholders(
-    translator: LineTranslator,
-    lines: Sequence[LineWithProtectedRanges],
-    options: TranslationOptions | None,
-    *,
-    keep_numbers: bool = False,
+    translate_blocks: BlockTranslationFunction,
+    blocks: Sequence[ProtectedBlock],
+    options: TranslationOptions,
 ) -> list[list[ProtectedTranslation]]:
-    """Translate lines by the first strategy that preserves their protected text.
+    """Translate blocks by the first strategy that preserves their protected text.
 
-    Returns for each line the translations that preserve it, at least one, the best first.
+    Returns for each block the translations that preserve it, at least one, the best first.
     """
-    tasks = [ProtectedLineTask(line, keep_numbers=keep_numbers) for line in lines]
+    tasks = [ProtectedBlockTask(block, keep_numbers=options.keep_numbers) for block in blocks]
     for strategy in (_TranslateUnchanged, _RemoveAndReinsert, _TranslateBetween):
         attempts = [strategy(task) for task in tasks if strategy.applies_to(task)]
-        texts = [text for attempt in attempts for text in attempt.texts]
-        translations = iter(translator.translate(texts, options, alignment=True) if texts else [])
+        sources = [block for attempt in attempts for block in attempt.build_blocks()]
+        translations = iter(translate_blocks(sources, options) if sources else [])
         for attempt in attempts:
             own = [next(translations) for _ in attempt.texts]
             attempt.task.candidates = attempt.build_candidates(own)
@@ -109,16 +76,20 @@ def translate_preserving_placeholders(
 
 
 class _Strategy:
-    """A way to translate a line: the texts to translate, and the result built from them."""
+    """A way to translate a block: the texts to translate, and the result built from them."""
 
-    def __init__(self, task: ProtectedLineTask) -> None:
+    def __init__(self, task: ProtectedBlockTask) -> None:
         self.task = task
         self.texts = [task.text]
 
     @classmethod
-    def applies_to(cls, task: ProtectedLineTask) -> bool:
-        """Return whether this strategy is tried for a line."""
+    def applies_to(cls, task: ProtectedBlockTask) -> bool:
+        """Return whether this strategy is tried for a block."""
         return not task.candidates and bool(task.protected_ranges)
+
+    def build_blocks(self) -> list[Block]:
+        """Return the blocks to translate; the first one has the prefix."""
+        return [Block(text, "" if i else self.task.prefix) for i, text in enumerate(self.texts)]
 
     def build_candidates(self, translations: Sequence[Translation]) -> list[ProtectedTranslation]:
         """Return the translation and its alternatives that are valid; none if the best is not."""
@@ -142,8 +113,8 @@ class _TranslateUnchanged(_Strategy):
     """Translate the line as it is and check that the protected text is in the translation."""
 
     @classmethod
-    def applies_to(cls, task: ProtectedLineTask) -> bool:
-        """Return whether this strategy is tried; also for a line without protected text."""
+    def applies_to(cls, task: ProtectedBlockTask) -> bool:
+        """Return whether this strategy is tried; also for a block without protected text."""
         num_characters = sum(map(len, task.protected_texts))
         return not task.candidates and num_characters <= _MAX_COPIED_CHARACTERS
 
@@ -171,7 +142,7 @@ class _TranslateUnchanged(_Strategy):
 class _RemoveAndReinsert(_Strategy):
     """Translate the line without the protected text and insert it by the word alignment."""
 
-    def __init__(self, task: ProtectedLineTask) -> None:
+    def __init__(self, task: ProtectedBlockTask) -> None:
         super().__init__(task)
         self._removed = include_surrounding_brackets(task.text, task.protected_ranges)
         self._remaining = find_offsets_outside_ranges(task.text, self._removed)
@@ -201,7 +172,7 @@ class _RemoveAndReinsert(_Strategy):
     ) -> ProtectedTranslation:
         """Return the translation with inserted text; map its tokens and links to the new text."""
         copied_spans = tuple(
-            CopiedSpan(one, _shift_range(one, span.target.start - span.source.start))
+            CopiedSpan(one, one.shift(span.target.start - span.source.start))
             for span in inserted
             for one in select_ranges_starting_in(span.source, self.task.protected_ranges)
         )
@@ -233,7 +204,7 @@ class _RemoveAndReinsert(_Strategy):
 class _TranslateBetween(_Strategy):
     """Translate each part of the line between protected texts separately."""
 
-    def __init__(self, task: ProtectedLineTask) -> None:
+    def __init__(self, task: ProtectedBlockTask) -> None:
         super().__init__(task)
         offsets = [0, *(offset for one in task.protected_ranges for offset in one), len(task.text)]
         parts = [_strip_spaces(task.text, *offsets[i : i + 2]) for i in range(0, len(offsets), 2)]
@@ -255,7 +226,7 @@ class _TranslateBetween(_Strategy):
         )
         shifts = list(zip((part.end for part in self._parts), growth, strict=True))
         copied_spans = [
-            CopiedSpan(one, _shift_range(one, _find_shift(shifts, one.start)))
+            CopiedSpan(one, one.shift(_find_shift(shifts, one.start)))
             for one in self.task.protected_ranges
         ]
         links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
@@ -280,10 +251,6 @@ def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLin
 def _strip_spaces(text: str, start: int, end: int) -> TextSpan:
     part = text[start:end]
     return TextSpan(part.strip(), start + len(part) - len(part.lstrip()))
-
-
-def _shift_range(index_range: IndexRange, shift: int) -> IndexRange:
-    return IndexRange(index_range.start + shift, index_range.end + shift)
 
 
 def _find_shift(shifts: Sequence[tuple[int, int]], offset: int) -> int:

@@ -14,7 +14,7 @@ from seq2see.errors import ConfigError, Problem
 from seq2see.search import SearchConfig
 from seq2see.text import TextSpan
 
-SplitMode = Literal["long", "always", "never"]
+SplitMode = Literal["auto", "always", "never"]
 
 
 class TranslationOptions(Config):
@@ -22,7 +22,7 @@ class TranslationOptions(Config):
 
     search: SearchConfig = SearchConfig()
     prefix: str = ""
-    """Text with which each translation starts."""
+    """Text with which the translation of each text starts."""
     forbidden: tuple[str, ...] = Field(default=(), strict=False)
     """Words and phrases that must not occur in a translation."""
     glossary: dict[str, str] = Field(default_factory=dict)
@@ -34,9 +34,12 @@ class TranslationOptions(Config):
     """Return the log-probability of each token."""
     check_retokenization: bool = False
     """Tokenize each translation again, and flag it `retokenized` if its tokens change."""
-    split: SplitMode = "long"
-    """Which lines are split into sentences. `long`: lines with more tokens than the longest
-    training sentence. `always`: all lines. `never`: none; lines that are too long are errors."""
+    split: SplitMode = "auto"
+    """Which lines are translated sentence by sentence. `auto`: lines with more sentences than the
+    lines that the model was trained on, with too many tokens, or whose translation at once has
+    fewer sentences. `always`: all lines. `never`: none; lines that are too long are errors."""
+    keep_numbers: bool = False
+    """Keep numbers like placeholders: none of the source is missing in the translation."""
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield a message for each empty phrase, and for a glossary without plain beam search."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from seq2see.bundle import Bundle
 from seq2see.cpu import resolve_threads
@@ -20,11 +21,14 @@ from seq2see.text import TokenizerPair
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import (
-    LineSplitter,
-    SegmentedLine,
+    Block,
+    BlockSplitter,
+    SegmentedBlock,
     SourceSegment,
     merge_translations,
 )
+from seq2see.translator.text_layout import SourceText
+from seq2see.translator.text_translation import TextTranslator
 from seq2see.translator.translation import (
     PairScore,
     Translation,
@@ -77,21 +81,8 @@ class SegmentRequest:
 
     segment: SourceSegment
     search_input: SentenceSearchInput
-    is_first: bool
-    """Whether it is the first segment of its line."""
-
-
-class LineTranslator(Protocol):
-    """Translates lines; a `Translator` does, and several in sequence may."""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target language."""
-
-    def translate(
-        self, text: Sequence[str], options: TranslationOptions | None = None, **settings: Any
-    ) -> list[Translation]:
-        """Translate lines in order; see `Translator.translate`."""
+    prefix: str = ""
+    """Text that its translation starts with."""
 
 
 class Translator:
@@ -104,6 +95,8 @@ class Translator:
         tokenizers: Tokenizers of both sides.
         languages: Source and target language.
         max_tokens: Maximum number of tokens of a segment. By default 512.
+        max_sentences_per_line: Maximum number of sentences of a line that is translated at once by
+            default.
         bundle: The model that the engine was loaded from.
         engine_notes: Messages for the user about the choice of the engine.
         threads: Number of threads for tokenization. The engine has its own threads.
@@ -115,6 +108,7 @@ class Translator:
         tokenizers: TokenizerPair,
         languages: tuple[str, str] = ("und", "und"),
         max_tokens: int | None = None,
+        max_sentences_per_line: int = 1,
         bundle: Bundle | None = None,
         engine_notes: Sequence[str] = (),
         threads: int = 1,
@@ -123,6 +117,7 @@ class Translator:
         self.tokenizers = tokenizers
         self.languages = languages
         self.max_tokens = max_tokens or DEFAULT_MAX_TOKENS
+        self.max_sentences_per_line = max_sentences_per_line
         self.engine_notes = tuple(engine_notes)
         self.threads = threads
         self._bundle = bundle
@@ -151,15 +146,16 @@ class Translator:
     def translate(
         self, text: str | Iterable[str], options: TranslationOptions | None = None, **settings: Any
     ) -> Translation | list[Translation]:
-        """Translate one line, or several lines, and return the results in order.
+        """Translate a text, or several texts, and return the results in order.
 
+        A text is translated line by line; white space, list markers and line breaks are copied.
         `settings` are fields of the options and of their search, for example
         `translate(lines, beam_size=5, alignment=True)`.
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
         if isinstance(text, str):
-            return self._translate_lines([text], options)[0]
-        return self._translate_lines(list(require_iterable_of_lines(text)), options)
+            return self._translate_texts([text], options)[0]
+        return self._translate_texts(list(require_iterable_of_lines(text)), options)
 
     def stream(
         self,
@@ -182,7 +178,7 @@ class Translator:
         remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
         constraints = self._build_constraints(options)
         while chunk := list(islice(remaining, size)):
-            yield from self._translate_lines(chunk, options, constraints)
+            yield from self._translate_texts(chunk, options, constraints)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
     def score(
@@ -205,37 +201,60 @@ class Translator:
             results.append(PairScore(log_prob, log_prob / len(ids) ** length_penalty, tokens))
         return results
 
-    def _translate_lines(
+    def _translate_texts(
         self,
-        lines: Sequence[str],
+        texts: Sequence[str],
         options: TranslationOptions,
         constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
-        segmented = self.split_lines(lines, options)
-        requests = self.build_requests(segmented)
-        translations = self.translate_segments(requests, options, constraints=constraints)
-        return self.merge_segments(segmented, translations)
+        translate_blocks = partial(self.translate_blocks, constraints=constraints)
+        translator = TextTranslator(self, options, translate_blocks=translate_blocks)
+        return translator.translate([SourceText(text, options.prefix) for text in texts])
 
-    def _build_constraints(self, options: TranslationOptions) -> LexicalConstraints | None:
-        if not options.has_constraints:
+    def _build_constraints(
+        self, options: TranslationOptions, *, has_prefix: bool = False
+    ) -> LexicalConstraints | None:
+        if not (has_prefix or options.has_constraints):
             return None
         return LexicalConstraints(options, self.tokenizers.target, self.languages[1])
 
-    def split_lines(self, lines: Sequence[str], options: TranslationOptions) -> list[SegmentedLine]:
-        """Return lines with their segments, for `build_requests` and `merge_segments`."""
-        splitter = LineSplitter(
-            self.tokenizers.source, self.languages, self.max_tokens, options.split, self.threads
-        )
-        return splitter.split(lines)
+    def translate_blocks(
+        self,
+        blocks: Sequence[Block],
+        options: TranslationOptions,
+        observer: SearchObserver | None = None,
+        constraints: LexicalConstraints | None = None,
+    ) -> list[Translation]:
+        """Translate blocks in order; blocks that are too long are split into segments.
 
-    def build_requests(self, lines: Sequence[SegmentedLine]) -> list[SegmentRequest]:
+        `observer` and `constraints` are those of `translate_segments`.
+        """
+        segmented = self.split_blocks(blocks, options)
+        requests = self.build_requests(segmented)
+        translations = self.translate_segments(requests, options, observer, constraints)
+        return self.merge_segments(segmented, translations)
+
+    def split_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
+    ) -> list[SegmentedBlock]:
+        """Return blocks with their segments, for `build_requests` and `merge_segments`."""
+        splitter = BlockSplitter(
+            self.tokenizers.source,
+            self.languages,
+            self.max_tokens,
+            options.split != "never",
+            self.threads,
+        )
+        return splitter.split(blocks)
+
+    def build_requests(self, blocks: Sequence[SegmentedBlock]) -> list[SegmentRequest]:
         """Return the requests of all segments, for `translate_segments`."""
         requests = []
-        for line in lines:
-            for index, segment in enumerate(line.segments):
+        for each in blocks:
+            for index, segment in enumerate(each.segments):
                 source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
-                search_input = SentenceSearchInput(source_ids)
-                requests.append(SegmentRequest(segment, search_input, is_first=index == 0))
+                prefix = "" if index else each.block.prefix
+                requests.append(SegmentRequest(segment, SentenceSearchInput(source_ids), prefix))
         return requests
 
     def translate_segments(
@@ -245,12 +264,13 @@ class Translator:
         observer: SearchObserver | None = None,
         constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
-        """Translate segments of any lines, and build the results while the engine searches.
+        """Translate segments of any blocks, and build the results while the engine searches.
 
         `observer` receives the steps of a search with the torch engine. `constraints` are those of
-        the options, if they were built already.
+        the options, if they were built already. `prefix` of the options is ignored.
         """
-        constraints = constraints or self._build_constraints(options)
+        has_prefix = any(request.prefix for request in requests)
+        constraints = constraints or self._build_constraints(options, has_prefix=has_prefix)
         source, target = self.languages
         builder = ResultBuilder(
             self.engine, self.tokenizers, source == target, constraints, options, self.threads
@@ -270,13 +290,13 @@ class Translator:
         return [results[index] for index in range(len(requests))]
 
     def merge_segments(
-        self, lines: Sequence[SegmentedLine], translations: Sequence[Translation]
+        self, blocks: Sequence[SegmentedBlock], translations: Sequence[Translation]
     ) -> list[Translation]:
-        """Return the translation of each line from those of all segments."""
+        """Return the translation of each block from those of all segments."""
         remaining = iter(translations)
         return [
-            merge_translations(line, [next(remaining) for _ in line.segments], self.languages)
-            for line in lines
+            merge_translations(each, [next(remaining) for _ in each.segments], self.languages)
+            for each in blocks
         ]
 
     def _search_with_constraints(
@@ -293,7 +313,7 @@ class Translator:
         """
         inputs = [
             constraints.constrain_input(
-                request.search_input, request.segment.span.text, request.is_first
+                request.search_input, request.segment.span.text, request.prefix
             )
             for request in requests
         ]
@@ -361,11 +381,13 @@ def load(
         ensemble=ensemble,
     )
     limits = [limit for each in (bundle, *ensemble) for limit in _length_limits(each)]
+    num_sentences = [_max_sentences_per_line(each) for each in (bundle, *ensemble)]
     return Translator(
         loaded.engine,
         bundle.tokenizers,
         bundle.languages,
         min(limits, default=None),
+        min(num_sentences),
         bundle,
         loaded.notes,
         resolve_threads(threads),
@@ -378,3 +400,8 @@ def _length_limits(bundle: Bundle) -> Iterator[int]:
         yield bundle.max_length
     if bundle.config.max_positions is not None:
         yield bundle.config.max_positions - len(add_special_tokens([], bundle.special_tokens))
+
+
+def _max_sentences_per_line(bundle: Bundle) -> int:
+    """Return the number of sentences per line that a model has seen; 1 if that is not known."""
+    return bundle.training_text.max_sentences_per_line if bundle.training_text else 1

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lxml import etree
 from seq2see.documents import DocumentReport, parse_document, translate_document
 from seq2see.documents.po import get_plural_forms_header
 from seq2see.errors import InputError
-from seq2see.translator import AlignmentLink, Translation
+from seq2see.translator import AlignmentLink, Block, Translation, TranslationOptions
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -34,10 +35,12 @@ class UppercaseTranslator:
     def __init__(self, *, is_reversed: bool = False) -> None:
         self.is_reversed = is_reversed
 
-    def translate(
-        self, lines: list[str], options: Any = None, **settings: Any
+    max_sentences_per_line = 1
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        return [self.translate_line(line) for line in lines]
+        return [self.translate_line(block.text) for block in blocks]
 
     def translate_line(self, line: str) -> Translation:
         if "POISON" in line:

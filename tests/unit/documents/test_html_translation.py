@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from seq2see.documents import translate_html
-from seq2see.translator import AlignmentLink, Translation, Translator
+from seq2see.translator import AlignmentLink, Block, Translation, TranslationOptions, Translator
 
 WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -22,7 +22,10 @@ class ReversingTranslator:
     def __init__(self) -> None:
         self.inputs: list[str] = []
 
-    def translate(self, lines: Sequence[str], *_: Any, **__: Any) -> list[Translation]:
+    max_sentences_per_line = 1
+
+    def translate_blocks(self, blocks: Sequence[Block], _: TranslationOptions) -> list[Translation]:
+        lines = [block.text for block in blocks]
         self.inputs += lines
         return [self._translate_line(line) for line in lines]
 

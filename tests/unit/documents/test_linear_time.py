@@ -6,9 +6,8 @@ import gc
 import io
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import process_time
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import ClosingTag, IndexRange, InlineTag, OpeningTag, TextUnit
 from seq2see.markup.weighted_links import WeightedRangeLink
 from seq2see.text import split_sentences
-from seq2see.translator import AlignmentLink, Translation
+from seq2see.translator import AlignmentLink, Block, Translation, TranslationOptions
 from seq2see.translator.placeholders import find_placeholders
 
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -42,10 +41,12 @@ class CopyingTranslator:
     def __init__(self, dropped: str = "") -> None:
         self.dropped = dropped
 
-    def translate(
-        self, lines: list[str], options: Any = None, **settings: Any
+    max_sentences_per_line = 1
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        return [self.translate_line(line) for line in lines]
+        return [self.translate_line(block.text) for block in blocks]
 
     def translate_line(self, line: str) -> Translation:
         words: list[str] = []

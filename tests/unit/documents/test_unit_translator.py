@@ -27,12 +27,14 @@ from seq2see.search import SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import (
     AlignmentLink,
+    Block,
+    SourceText,
+    TextTranslator,
     Translation,
     TranslationFlag,
     TranslationOptions,
     Translator,
 )
-from seq2see.translator.protected_translation import translate_protected
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
@@ -52,11 +54,13 @@ class WordTranslator:
         self.word, self.order, self.has_alignment = word, order, has_alignment
         self.calls: list[list[str]] = []
 
-    def translate(
-        self, lines: list[str], options: Any = None, **settings: Any
+    max_sentences_per_line = 1
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        self.calls.append(lines)
-        return [self.translate_line(line) for line in lines]
+        self.calls.append([block.text for block in blocks])
+        return [self.translate_line(block.text) for block in blocks]
 
     def translate_line(self, line: str) -> Translation:
         if "POISON" in line:
@@ -71,11 +75,18 @@ class WordTranslator:
         return Translation(text, -1.0, -1.0, alignment=tuple(links) if self.has_alignment else ())
 
 
+def translate_lines(
+    translator: Any, lines: Sequence[str], options: TranslationOptions | None = None
+) -> list[Translation]:
+    return TextTranslator(translator, options).translate(list(map(SourceText, lines)))
+
+
 def reverse_words(count: int) -> Sequence[int]:
     """Reverse the order of the words; the last token, the full stop, stays last."""
     return [*range(count - 2, -1, -1), count - 1]
 
 
+KEEP_NUMBERS = TranslationOptions(keep_numbers=True)
 IDENTITY = WordTranslator(str)
 UPPERCASE = WordTranslator()
 
@@ -238,7 +249,7 @@ def test_placeholders_survive_any_model_output(placeholder: str) -> None:
         WordTranslator(lambda _: "x", has_alignment=False),
         WordTranslator(lambda word: f"{word} {placeholder}"),
     ):
-        (translation,) = translate_protected(fake, [line])
+        (translation,) = translate_lines(fake, [line])
         assert translation.text.count(placeholder) == 2, translation.text
         for link in translation.alignment:
             assert 0 <= link.source_start < link.source_end <= len(line)
@@ -246,25 +257,25 @@ def test_placeholders_survive_any_model_output(placeholder: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["50% of it", "100%sure", "a { b }", "50 % done", "if (a) {b c}", "me @ home", "5 %"]
+    "text", ["50% of it", "100%sure", "a { b }", "50 % done", "if (a) {b c}", "me @ home"]
 )
 def test_text_without_placeholders_is_translated_once(text: str) -> None:
     fake = WordTranslator()
-    translate_protected(fake, [text])
+    translate_lines(fake, [text])
     assert fake.calls == [[text]]
 
 
 def test_placeholders_are_inserted_next_to_their_neighbors() -> None:
     fake = WordTranslator(lambda word: word.upper() if word.isalpha() else word, reverse_words)
     lines = ["Delete {file} from disk now!", "{count}: files here.", "Hello, {name}!"]
-    found = [one.text for one in translate_protected(fake, lines)]
+    found = [one.text for one in translate_lines(fake, lines)]
     assert found == ["NOW DISK {file} FROM DELETE!", "{count} HERE FILES:.", ", {name} HELLO!"]
 
 
 def test_model_that_copies_placeholders_is_called_once() -> None:
     fake = WordTranslator(str)
     fake.translate_line = lambda line: Translation(line.replace("dog", "chien"), -1.0, -1.0)  # type: ignore[method-assign]
-    assert translate_protected(fake, ["dog {x}"])[0].text == "chien {x}"
+    assert translate_lines(fake, ["dog {x}"])[0].text == "chien {x}"
     assert len(fake.calls) == 1
 
 
@@ -278,32 +289,29 @@ def test_repetitive_translation_with_placeholder_is_rejected() -> None:
         return plain(line)
 
     fake.translate_line = translate_line  # type: ignore[method-assign]
-    assert translate_protected(fake, ["a dog {x}"])[0].text == "A DOG {x}"
+    assert translate_lines(fake, ["a dog {x}"])[0].text == "A DOG {x}"
 
 
 def test_alternatives_without_placeholder_are_dropped() -> None:
     fake = WordTranslator()
     others = tuple(Translation(text, -2.0, -2.0) for text in ("un {x}", "le x"))
     fake.translate_line = lambda line: Translation(line, -1.0, -1.0, alternatives=others)  # type: ignore[method-assign]
-    (found,) = translate_protected(fake, ["a {x}"])
+    (found,) = translate_lines(fake, ["a {x}"])
     assert [one.text for one in found.alternatives] == ["un {x}"]
 
 
 def test_keep_numbers_preserves_numbers() -> None:
     fake = WordTranslator(lambda word: "9" if word.isdigit() else word)
-    assert translate_protected(fake, ["7 dogs"])[0].text == "9 dogs"
-    assert translate_protected(fake, ["7 dogs"], keep_numbers=True)[0].text == "7 dogs"
-    assert translate_text(fake, "7 dogs", keep_numbers=True) == "7 dogs"
+    assert translate_lines(fake, ["7 dogs"])[0].text == "9 dogs"
+    assert translate_lines(fake, ["7 dogs"], KEEP_NUMBERS)[0].text == "7 dogs"
+    assert translate_text(fake, "7 dogs", KEEP_NUMBERS) == "7 dogs"
 
 
 def test_source_is_returned_if_model_adds_placeholders() -> None:
     fake = WordTranslator(lambda word: f"%s {word}")
-    (found,) = translate_protected(fake, ["a dog"])
+    (found,) = translate_lines(fake, ["a dog"])
     assert (found.text, found.flags) == ("a dog", (TranslationFlag.COPIED_SOURCE,))
-    assert (
-        translate_protected(WordTranslator(lambda _: "7"), ["seven"], keep_numbers=True)[0].text
-        == "7"
-    )
+    assert translate_lines(WordTranslator(lambda _: "7"), ["seven"], KEEP_NUMBERS)[0].text == "7"
 
 
 def test_protected_text_is_not_split_into_sentences() -> None:
@@ -538,5 +546,5 @@ def test_untrained_model_preserves_structure(untrained: Translator, tmp_path: Pa
     assert markup(new) == markup(page * 3)
     assert (new.count("{name}"), new.count("https://a.org/b?c=d")) == (3, 3)
     assert (report.num_units, report.num_sentences, report.errors) == (3, 6, [])
-    (line,) = translate_protected(untrained, ["The {x} dog"], options)
+    (line,) = translate_lines(untrained, ["The {x} dog"], options)
     assert line.text.count("{x}") == 1

@@ -62,10 +62,13 @@ class FakeTranslator(Translator):
         constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         time.sleep(self.seconds)
-        self.options.append(options)
+        self.options += [options.with_settings({"prefix": each.prefix}) for each in requests[:1]]
         lines = [request.segment.span.text for request in requests]
         self.lines += lines
-        return [self.translate_line(line, options) for line in lines]
+        return [
+            self.translate_line(line, options.with_settings({"prefix": request.prefix}))
+            for line, request in zip(lines, requests, strict=True)
+        ]
 
     def translate_line(self, line: str, options: TranslationOptions) -> Translation:
         raise NotImplementedError

@@ -35,7 +35,7 @@ def test_translation_has_all_fields(serving: Serving) -> None:
 
 def test_prefix_applies_to_its_sentence(serving: Serving) -> None:
     body = {"text": "hello there. who is it?\nme.", "source": "en", "target": "de"}
-    body |= {"prefix": "so ", "prefixes": {"1": "und "}}
+    body |= {"prefix": "so ", "prefixes": {"13": "und "}}
     (translation,) = serving().post("/api/v1/translate", json=body).json()["translations"]
     assert translation["text"] == "SO HELLO THERE. UND WHO IS IT?\nME."
 

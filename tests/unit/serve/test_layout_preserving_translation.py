@@ -10,13 +10,13 @@ from hypothesis import given, strategies as st
 
 from seq2see.serve.layout_preserving_translation import (
     TextTranslationOptions,
-    find_sentence_spans,
     translate_texts,
 )
 from seq2see.serve.partial_translation import translate_and_report_partial_text
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
-from seq2see.translator import Translation, TranslationOptions, join_translations
+from seq2see.translator import SourceText, Translation, TranslationOptions, join_translations
+from seq2see.translator.text_layout import find_parts
 
 Translate = Callable[..., tuple[Translation, list[str]]]
 
@@ -84,8 +84,10 @@ def test_list_markers_are_copied(translate: Translate, text: str, expected: str)
 def test_alignment_is_returned_only_on_request(
     translate: Translate, text: str, alignment: bool
 ) -> None:
-    options = TranslationOptions(alignment=alignment).with_settings({"beam_size": 2, "n_best": 2})
-    best, _ = translate(text, TextTranslationOptions(options, keep_numbers=True))
+    options = TranslationOptions(alignment=alignment, keep_numbers=True).with_settings(
+        {"beam_size": 2, "n_best": 2}
+    )
+    best, _ = translate(text, TextTranslationOptions(options))
     assert len(best.alternatives) == 1
     assert all(bool(each.alignment) == alignment for each in (best, *best.alternatives))
 
@@ -120,14 +122,14 @@ def test_stream_copies_markers_and_sentences_without_letters(uppercase_translato
 
 def test_prefixes_are_those_of_single_sentences(translate: Translate) -> None:
     options = TextTranslationOptions(
-        TranslationOptions(prefix="Ja, "), prefixes={2: "Die ", 9: "unused"}
+        TranslationOptions(prefix="Ja, "), prefixes={26: "Die ", 9: "unused"}
     )
     translation, _ = translate("- A dog runs. A cat sits.\nA fox {n}.", options)
     assert translation.text == "- JA, A DOG RUNS. A CAT SITS.\nDIE {n} A FOX."
 
 
 def test_prefix_and_numbers_are_kept_in_streams(uppercase_translator: Any) -> None:
-    options = TextTranslationOptions(TranslationOptions(prefix="Ja, "), keep_numbers=True)
+    options = TextTranslationOptions(TranslationOptions(prefix="Ja, ", keep_numbers=True))
 
     class NumberlessTranslator(type(uppercase_translator)):  # type: ignore[misc]
         def translate_line(self, line: str, options: TranslationOptions) -> Translation:
@@ -145,7 +147,7 @@ def test_prefix_and_numbers_are_kept_in_streams(uppercase_translator: Any) -> No
 
 @given(st.text(st.sampled_from("ab-*• \t\r\n\u2028."), max_size=60))
 def test_joining_untranslated_spans_restores_the_text(text: str) -> None:
-    spans = find_sentence_spans(text, "en")
+    spans = [part.span for part in find_parts(SourceText(text), "en", 1)]
     assert all(text[span.start : span.end] == span.text for span in spans)
     copies = [Translation(span.text, 0, 0) for span in spans]
     assert join_translations(text, spans, copies).text == text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from seq2see.serve.model_registry import ModelRegistry
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkItem, WorkQueue
-from seq2see.translator import TranslationOptions
+from seq2see.translator import Block, SourceText, TextTranslator, Translation, TranslationOptions
 
 Registry = Callable[..., ModelRegistry]
 
@@ -29,9 +29,15 @@ def create_translator(service: Service, source: str, target: str, **options: Any
     )
 
 
+def translate(translator: Any, lines: Sequence[str], **settings: Any) -> list[Translation]:
+    options = TranslationOptions().with_settings(settings)
+    sources = [SourceText(line, options.prefix) for line in lines]
+    return TextTranslator(translator, options).translate(sources)
+
+
 def test_pivot_translation_combines_texts_and_alignments(service: Service) -> None:
     line = "le chat dort"
-    (translation,) = create_translator(service, "fr", "de").translate([line], alignment=True)
+    (translation,) = translate(create_translator(service, "fr", "de"), [line], alignment=True)
     assert translation.text == "le-en-de chat-en-de dort-en-de"
     words = {
         (
@@ -45,7 +51,7 @@ def test_pivot_translation_combines_texts_and_alignments(service: Service) -> No
 
 def test_only_last_model_gets_prefix_and_n_best(service: Service) -> None:
     translator = create_translator(service, "fr", "de")
-    translator.translate(["a"], prefix="Ein", n_best=2, beam_size=4)
+    translate(translator, ["a"], prefix="Ein", n_best=2, beam_size=4)
     first, second = (service.models.find(n).translator.options[-1] for n in ("fr-en", "en-de"))  # type: ignore[union-attr]
     assert (first.prefix, first.search.n_best, first.search.beam_size) == ("", 1, 4)
     assert (second.prefix, second.search.n_best) == ("Ein", 2)
@@ -63,20 +69,19 @@ def test_cost_grows_with_beam_size(service: Service, beam_size: int, cost: int) 
     service.queue.enqueue = record_costs  # type: ignore[method-assign]
     route = service.models.find_route("en", "de")
     translator = service.create_translator(route, RequestContext.with_timeout(9))
-    translator.translate(["two words"], beam_size=beam_size)
+    translate(translator, ["two words"], beam_size=beam_size)
     assert costs == [cost]
 
 
 def test_glossary_requires_direct_model(service: Service) -> None:
     with pytest.raises(BadRequest, match="direct model"):
-        create_translator(service, "fr", "de").translate(["a"], glossary={"chat": "Katze"})
+        translate(create_translator(service, "fr", "de"), ["a"], glossary={"chat": "Katze"})
 
 
 def test_failing_lines_do_not_affect_other_lines(service: Service) -> None:
     failures: list[BaseException] = []
-    translations = create_translator(service, "fr", "de", on_error=failures.append).translate(
-        ["a b", "poison", "unfit", "c"]
-    )
+    translator = create_translator(service, "fr", "de", on_error=failures.append)
+    translations = translate(translator, ["a b", "poison", "unfit", "c"])
     assert [each.text for each in translations] == ["a-en-de b-en-de", "", "", "c-en-de"]
     errors = [each.error for each in translations]
     assert errors == [None, ENGINE_FAILED_MESSAGE, "unfit", None]
@@ -89,7 +94,7 @@ def test_file_waits_while_queue_is_full(registry: Registry) -> None:
     workers = WorkerThreads(queue)
     context = RequestContext.with_timeout(20, "file")
     queued = QueuedRequestTranslator(translator, queue, context, retry_when_full=True)
-    lines = [f"line {n}" for n in range(600)]
-    translations = queued.translate(lines, TranslationOptions())
+    blocks = [Block(f"line {n}") for n in range(600)]
+    translations = queued.translate_blocks(blocks, TranslationOptions())
     assert [each.text for each in translations] == [f"line-de {n}-de" for n in range(600)]
     workers.stop(5)

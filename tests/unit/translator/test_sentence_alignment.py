@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
-import pytest
-
-from seq2see.serve.layout_preserving_translation import find_sentence_spans
 from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
-from seq2see.text import TextSpan, TokenizerConfig, TokenizerPair, split_sentences
+from seq2see.text import TextSpan, split_sentences
 from seq2see.translator import (
     AlignmentLink,
+    Block,
     SentencePairOffsets,
+    SourceText,
+    TextTranslator,
     Translation,
     TranslationFlag,
-    Translator,
+    TranslationOptions,
     join_translations,
 )
-from seq2see.translator.protected_translation import translate_protected
-from seq2see.translator.segmentation import LineSplitter, merge_translations
-
-LINES = ["The cat sleeps. The old dog runs.", "A cat and a dog."] * 20
-
-
-@pytest.fixture(scope="module")
-def cutter() -> LineSplitter:
-    pieces = TokenizerPair.train(LINES, LINES, TokenizerConfig(vocab_size=60, byte_fallback=False))
-    return LineSplitter(pieces.source, ("en", "de"), 40, "always")
 
 
 def shouted(text: str) -> Translation:
@@ -53,10 +43,20 @@ def shouted(text: str) -> Translation:
     )
 
 
-def whole(cutter: LineSplitter, line: str) -> Translation:
-    (found,) = cutter.split([line])
-    parts = [shouted(segment.span.text) for segment in found.segments]
-    return merge_translations(found, parts, cutter.languages)
+class ShoutingTranslator:
+    """Translates blocks with `shouted`."""
+
+    languages = ("en", "de")
+    max_sentences_per_line = 1
+
+    def translate_blocks(self, blocks: Sequence[Block], _: TranslationOptions) -> list[Translation]:
+        return [shouted(block.text) for block in blocks]
+
+
+def whole(text: str) -> Translation:
+    options = TranslationOptions(alignment=True)
+    (found,) = TextTranslator(ShoutingTranslator(), options).translate([SourceText(text)])
+    return found
 
 
 def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
@@ -69,9 +69,9 @@ def shown(source: str, translation: Translation) -> list[tuple[str, str]]:
     ]
 
 
-def test_offsets_of_sentences_in_a_line(cutter: LineSplitter) -> None:
+def test_offsets_of_sentences_in_a_line() -> None:
     line = "  The cat sleeps.  The old dog runs. "
-    found = whole(cutter, line)
+    found = whole(line)
     first, second = "The cat sleeps.", "The old dog runs."
     assert shown(line, found) == [(first, "THE CAT SLEEPS.!"), (second, "THE OLD DOG RUNS.!")]
     assert [(each.log_prob, each.flags) for each in found.sentences] == [
@@ -82,20 +82,17 @@ def test_offsets_of_sentences_in_a_line(cutter: LineSplitter) -> None:
     assert shown(line, found.alternatives[0]) == others
 
 
-def test_line_with_one_sentence_has_shifted_links(
-    cutter: LineSplitter,
-) -> None:
+def test_line_with_one_sentence_has_shifted_links() -> None:
     line = "  The cat sleeps. "
-    found = whole(cutter, line)
+    found = whole(line)
     assert shown(line, found) == [("The cat sleeps.", "THE CAT SLEEPS.!")]
     assert [line[link.source_start : link.source_end] for link in found.alignment] == ["The"]
     assert found.score == -1.0
 
 
-def test_offsets_of_sentences_in_several_lines(cutter: LineSplitter) -> None:
+def test_offsets_of_sentences_in_several_lines() -> None:
     text = "- The cat sleeps. The old dog runs.\n\n  A cat and a dog.\n"
-    lines = find_sentence_spans(text, "en")
-    found = join_translations(text, lines, [whole(cutter, line.text) for line in lines])
+    found = whole(text)
     assert [source for source, _ in shown(text, found)] == [
         "The cat sleeps.",
         "The old dog runs.",
@@ -147,30 +144,32 @@ def test_error_of_a_part_is_the_error_of_the_text() -> None:
 
 
 class Model:
-    """A model whose translations have one sentence."""
+    """A model whose translations lack placeholders."""
 
     languages = ("en", "de")
+    max_sentences_per_line = 1
 
-    def translate(self, lines: Sequence[str], *_: Any, **__: Any) -> list[Translation]:
+    def translate_blocks(self, blocks: Sequence[Block], _: TranslationOptions) -> list[Translation]:
         return [
             Translation(
-                line.replace("{x}", ""),
+                block.text.replace("{x}", ""),
                 0.0,
                 0.0,
                 alignment=(AlignmentLink(0, 3, 0, 3, 1.0),),
-                sentences=(place := (SentencePairOffsets(0, len(line), 0, len(line), 0.0),)),
-                alternatives=(Translation(line, 0.0, 0.0, sentences=place),),
+                sentences=(place := (SentencePairOffsets(0, 3, 0, 3, 0.0),)),
+                alternatives=(Translation(block.text, 0.0, 0.0, sentences=place),),
             )
-            for line in lines
+            for block in blocks
         ]
 
 
 def test_offsets_are_unknown_after_pivot_or_placeholder() -> None:
     legs = [cast("QueuedRequestTranslator", Model()) for _ in range(2)]
-    (direct,) = RouteTranslator(legs[:1]).translate(["the cat"])
+    blocks, options = [Block("the cat")], TranslationOptions()
+    (direct,) = RouteTranslator(legs[:1]).translate_blocks(blocks, options)
     assert direct.sentences
-    (found,) = RouteTranslator(legs).translate(["the cat"])
+    (found,) = RouteTranslator(legs).translate_blocks(blocks, options)
     assert not any(each.sentences for each in (found, *found.alternatives))
-    (kept,) = translate_protected(cast("Translator", Model()), ["the {x} cat"])
+    (kept,) = TextTranslator(Model()).translate([SourceText("the {x} cat")])
     assert "{x}" in kept.text
     assert not kept.sentences

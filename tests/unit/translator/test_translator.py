@@ -134,7 +134,12 @@ def test_line_of_another_type_is_an_error(translator: Translator) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["The cat sleeps. " * 6000, "x" * 100_000, "\u202eשלום 🦊\x07 " * 12_000, "ab\u0301" * 30_000],
+    [
+        "".join(f"The cat sees {n} dogs. " for n in range(4000)),
+        "x" * 100_000,
+        "\u202eשלום 🦊\x07 " * 12_000,
+        "ab\u0301" * 30_000,
+    ],
     ids=["sentences", "one word", "right to left", "marks"],
 )
 def test_very_long_line_is_translated(line: str, tokenizers: TokenizerPair) -> None:
@@ -174,7 +179,7 @@ def test_long_line_equals_its_sentences(translator: Translator) -> None:
         translator.translate(sentences, **asked),
     )
     texts = [part.text for part in parts]
-    assert whole_line.text == f"{texts[0]}  {texts[1]}\t{texts[2]}"
+    assert whole_line.text == f"  {texts[0]}  {texts[1]}\t{texts[2]} "
     assert whole_line.log_prob == pytest.approx(sum(part.log_prob for part in parts), abs=1e-4)
     tokens = [token for part in parts for token in part.tokens]
     assert whole_line.score == pytest.approx(whole_line.log_prob / len(tokens), abs=1e-5)
@@ -190,12 +195,12 @@ def test_long_line_equals_its_sentences(translator: Translator) -> None:
         for x in part.alignment
     ]
     others = [part.alternatives[0].text for part in parts]
-    assert whole_line.alternatives[0].text == f"{others[0]}  {others[1]}\t{others[2]}"
+    assert whole_line.alternatives[0].text == f"  {others[0]}  {others[1]}\t{others[2]} "
 
 
 def test_split_always_and_never(translator: Translator) -> None:
     two = "A cat sleeps. A dog runs."
-    together, apart = translator.translate(two), translator.translate(two, split="always")
+    together, apart = (translator.translate(two, split=mode) for mode in ("never", "always"))
     parts = translator.translate(["A cat sleeps.", "A dog runs."])
     assert apart.text == " ".join(part.text for part in parts)
     assert together.log_prob != apart.log_prob
@@ -275,7 +280,9 @@ def test_results_do_not_depend_on_the_batch(name: str, engine, tokenizers) -> No
     options = TranslationOptions().with_settings({**FEW, **SEARCHES[name]})
     constraints = LexicalConstraints(options, tokenizers.target, "fr")
     inputs = [
-        constraints.constrain_input(SentenceSearchInput(add_special_tokens(sentence)), text, True)
+        constraints.constrain_input(
+            SentenceSearchInput(add_special_tokens(sentence)), text, options.prefix
+        )
         for sentence, text in zip(ids, lines, strict=True)
     ]
     order = random.Random(3).sample(range(len(ids)), len(ids))  # noqa: S311
@@ -375,7 +382,7 @@ def test_sentences_of_a_line_have_their_own_samples(translator: Translator) -> N
         ({"beem_size": 3}, "`beem_size` is not a setting; did you mean `beam_size`?"),
         ({"forbiden": ("x",)}, "`forbiden` is not a setting; did you mean `forbidden`?"),
         ({"n_best": 9}, "`n_best` must be at most beam_size = 5"),
-        ({"split": "seldom"}, "`split` must be one of long, always or never"),
+        ({"split": "seldom"}, "`split` must be one of auto, always or never"),
         ({"forbidden": ["", "x"]}, "`forbidden` must contain words"),
         ({"glossary": {"cat": " "}}, "`glossary` must map to words"),
         ({"glossary": {"a": "b"}, "sampling": {}}, "`glossary` must be empty with sampling"),

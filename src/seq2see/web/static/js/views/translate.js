@@ -190,10 +190,10 @@ function drawChips(view, state, translation, candidate) {
   const affected = (field, value) => sentencesWith(candidate, state.text, (each) => each[field].includes(value));
   for (const flag of candidate.flags) chips.push(warning(t(`flag.${flag}`), [t(`flag.${flag}.why`), ...affected("flags", flag)]));
   for (const term of candidate.unmet_constraints) chips.push(warning(t("unmet", { term }), affected("unmet_constraints", term)));
-  for (const [index, prefix] of parsePrefixes(state)) {
+  for (const [offset, prefix] of parsePrefixes(state)) {
     chips.push(h(
       "span", { class: "chip is", dir: "auto" }, t("prefix", { prefix }),
-      button("✕", () => set(changePrefix(state, index, null)), { class: "quiet tiny", "aria-label": t("prefix.remove") }),
+      button("✕", () => set(changePrefix(state, offset, null)), { class: "quiet tiny", "aria-label": t("prefix.remove") }),
     ));
   }
   replaceContent(view.chips, chips);
@@ -278,13 +278,13 @@ function drawWordCard(view, candidate, word, signal) {
   loadAlternatives(view, candidate, word, alternatives, signal);
 }
 
-// Returns the sentence of a word: its index, source text, translation and start in the translation.
+// Returns the sentence of a word: its offset and text in the source, its translation and start in the translation.
 function findSentence(candidate, word, text) {
   const index = candidate.sentences.findIndex((each) => word.start < each.target_end && word.end > each.target_start);
   // The service does not report sentence offsets for texts with placeholders.
-  if (index < 0) return isSingleSentence(text) ? { index: 0, text: text.trim(), translation: candidate.text, start: 0 } : null;
+  if (index < 0) return isSingleSentence(text) ? { offset: text.length - text.trimStart().length, text: text.trim(), translation: candidate.text, start: 0 } : null;
   const { source_start: sourceStart, source_end: sourceEnd, target_start: start, target_end: end } = candidate.sentences[index];
-  return { index, text: sliceCharacters(text, sourceStart, sourceEnd), translation: sliceCharacters(candidate.text, start, end), start };
+  return { offset: sourceStart, text: sliceCharacters(text, sourceStart, sourceEnd), translation: sliceCharacters(candidate.text, start, end), start };
 }
 
 async function loadAlternatives(view, candidate, word, parent, signal) {
@@ -301,16 +301,16 @@ async function loadAlternatives(view, candidate, word, parent, signal) {
     const offsets = findOffsets(trace.translation.text, trace.target.words.map((each) => each.text));
     const overlaps = ({ word_index: i }) => offsets[i] && start + offsets[i].start < word.end && start + offsets[i].end > word.start;
     const rows = trace.word_alternatives.filter(overlaps);
-    replaceContent(parent, rows.map((each) => alternativeButtons(trace, each, offsets[each.word_index], sentence.index)));
+    replaceContent(parent, rows.map((each) => alternativeButtons(trace, each, offsets[each.word_index], sentence.offset)));
     if (!rows.length) showNote(t("word_alternatives.none"));
   } catch (error) {
     if (!signal.aborted) showNote(errorText(error));
   }
 }
 
-function alternativeButtons(trace, { word_index: wordIndex, alternatives }, offsets, sentenceIndex) {
+function alternativeButtons(trace, { word_index: wordIndex, alternatives }, offsets, sentenceOffset) {
   const before = sliceCharacters(trace.translation.text, 0, offsets.start);
-  const choose = (text) => set(changePrefix(current(), sentenceIndex, before + text));
+  const choose = (text) => set(changePrefix(current(), sentenceOffset, before + text));
   const buttons = alternatives.map(({ id, text, probability }) => button(
     [h("span", { dir: "auto" }, text), " ", h("small", {}, formatPercent(probability))], () => choose(text),
     { class: "chip", "aria-label": t("word_alternatives.use", { word: text }), data: { key: `alternative:${id}` } },
