@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.errors import InputError
-from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
 from seq2see.markup.text_units import TextUnit
+from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
 
 _UTF16_32_BOMS = (
     codecs.BOM_UTF32_LE,

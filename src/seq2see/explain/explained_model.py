@@ -58,6 +58,8 @@ class ExplainedModel:
     languages: tuple[str, str]
     max_tokens: int | None = None
     """Maximum number of tokens of a source text; None for no limit."""
+    max_sentences_per_line: int = 1
+    """Maximum number of sentences of a source text."""
 
     @classmethod
     def from_translator(cls, translator: Translator) -> ExplainedModel:
@@ -71,7 +73,13 @@ class ExplainedModel:
             engine = load_torch_engine(translator.bundle)
         if len(engine.models) > 1:
             raise InputError("an ensemble cannot be explained: load one of its models")
-        explained = cls(engine, translator.tokenizers, translator.languages, translator.max_tokens)
+        explained = cls(
+            engine,
+            translator.tokenizers,
+            translator.languages,
+            translator.max_tokens,
+            translator.max_sentences_per_line,
+        )
         return explained.with_model(engine.model)
 
     def with_model(self, model: Transformer) -> ExplainedModel:

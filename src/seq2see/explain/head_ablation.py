@@ -220,7 +220,13 @@ def compute_bleu_with_interventions(
 ) -> MetricScore:
     """Return the BLEU score of a model with interventions; without any, with plain attention."""
     engine = explained.with_interventions(interventions).engine
-    translator = Translator(engine, explained.tokenizers, explained.languages, explained.max_tokens)
+    translator = Translator(
+        engine,
+        explained.tokenizers,
+        explained.languages,
+        explained.max_tokens,
+        explained.max_sentences_per_line,
+    )
     translations = translator.translate(list(sources), TranslationOptions(search=search))
     texts = [translation.text for translation in translations]
     return compute_metric_score(texts, list(references), "bleu", language=explained.languages[1])

@@ -286,4 +286,5 @@ class RunBuilder:
             self.workers,
             partial(self.build_objective, with_teacher=False),
             self.run_config.batches,
+            self.training_text.max_sentences_per_line if self.training_text else 1,
         )

@@ -69,6 +69,7 @@ class CorpusEvaluator:
     _workers: WorkerCommunicator
     _build_unsharded: Callable[[], Objective]
     _batch_config: BatchConfig
+    _max_sentences_per_line: int
 
     @property
     def source_tokens(self) -> int:
@@ -130,7 +131,9 @@ class CorpusEvaluator:
         """Translate the lines; each worker translates every n-th line."""
         rank, world_size = self._workers.data_shard
         engine, max_length = TorchEngine(objective.model), self._batch_config.max_length
-        translator = Translator(engine, self._tokenizers, self._languages, max_length)
+        translator = Translator(
+            engine, self._tokenizers, self._languages, max_length, self._max_sentences_per_line
+        )
         own = translator.translate(lines[rank::world_size], search=search)
         texts = self._workers.all_gather([translation.text for translation in own])
         return [texts[index % world_size][index // world_size] for index in range(len(lines))]

@@ -381,13 +381,12 @@ def load(
         ensemble=ensemble,
     )
     limits = [limit for each in (bundle, *ensemble) for limit in _length_limits(each)]
-    num_sentences = [_max_sentences_per_line(each) for each in (bundle, *ensemble)]
     return Translator(
         loaded.engine,
         bundle.tokenizers,
         bundle.languages,
         min(limits, default=None),
-        min(num_sentences),
+        min(each.max_sentences_per_line for each in (bundle, *ensemble)),
         bundle,
         loaded.notes,
         resolve_threads(threads),
@@ -400,8 +399,3 @@ def _length_limits(bundle: Bundle) -> Iterator[int]:
         yield bundle.max_length
     if bundle.config.max_positions is not None:
         yield bundle.config.max_positions - len(add_special_tokens([], bundle.special_tokens))
-
-
-def _max_sentences_per_line(bundle: Bundle) -> int:
-    """Return the number of sentences per line that a model has seen; 1 if that is not known."""
-    return bundle.training_text.max_sentences_per_line if bundle.training_text else 1
