@@ -151,7 +151,7 @@ class Service:
         """Detect a language and translate once with each model, so that no request has to wait."""
         self.detect_languages("Hello!")
         for model in self.models:
-            model.translator.translate("1", beam_size=self.config.beam_size)
+            model.translator.translate("a", beam_size=self.config.beam_size)
 
     def drain(self) -> None:
         """Reject new requests and limit the time of running ones to `shutdown_seconds`."""
