@@ -57,7 +57,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(model: Path) -> Iterator[Service]:
-    registry = ModelRegistry([ServedModel("golden", model, *load_served_model(model, "torch"))])
+    served = ServedModel("golden", model, *load_served_model(model, "torch"))
+    registry = ModelRegistry([served], load_served_model)
     service = Service(ServeConfig(limits=LimitsConfig(characters=200_000)), registry)
     service.start()
     yield service
