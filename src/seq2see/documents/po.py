@@ -236,7 +236,7 @@ def parse_po_entries(lines: Sequence[str], file_name: str) -> Iterator[PoEntry]:
 
 
 def _starts_next_entry(entry: PoEntry, line: str, match: re.Match[str] | None) -> bool:
-    if not entry.translations:
+    if not entry.fields or not entry.fields[-1].key.startswith("msgstr"):
         return False
     if match:
         return not match["key"].startswith("msgstr")
