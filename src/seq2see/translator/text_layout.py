@@ -74,7 +74,7 @@ def find_parts(source: SourceText, language: str, max_sentences: int | None) -> 
     part. None means that no line is split.
     """
     parts: list[TextPart] = []
-    for line in find_lines(source.text):
+    for line in find_lines(source.text, source.protected):
         if max_sentences is None:
             sentences = [line] if has_letter(line.text) else []
         else:
@@ -94,11 +94,17 @@ def find_parts(source: SourceText, language: str, max_sentences: int | None) -> 
     return parts
 
 
-def find_lines(text: str) -> Iterator[TextSpan]:
-    """Yield the lines of a text without list markers and the white space around them."""
+def find_lines(text: str, protected: Sequence[IndexRange] = ()) -> Iterator[TextSpan]:
+    """Yield the lines of a text without list markers and the white space around them.
+
+    Protected text is not divided: a marker at its beginning is part of the line.
+    """
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
         line = match[0]
         marker = extract_list_marker(line)
+        around = IndexRange(match.start(), match.start() + len(marker))
+        if any(one.end > around.end for one in select_ranges_starting_in(around, protected)):
+            marker = ""
         content = line[len(marker) :].strip()
         if content:
             start = line.index(content, len(marker))

@@ -70,6 +70,12 @@ def test_note_references_follow_their_word_unchanged(note: str) -> None:
     assert inputs == ["A man sits here."]
 
 
+def test_list_marker_inside_protected_text_is_not_copied_alone() -> None:
+    html, inputs = translate("<p><code>1. ls</code> lists files.</p>")
+    assert html == "<p><code>1. ls</code> FILES LISTS.</p>"
+    assert inputs == ["1. ls lists files.", "lists files."]
+
+
 def test_linked_number_is_part_of_its_sentence() -> None:
     html, inputs = translate('<p>It was <a href="x"><b>1984</b></a> then.</p>')
     assert '<a href="x"><b>1984</b></a>' in html
