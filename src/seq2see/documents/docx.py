@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BytesIO
 from itertools import groupby
 from typing import Any
@@ -34,9 +35,9 @@ from seq2see.text.languages import has_letter
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 """Namespace of the elements, whose usual prefix is `w`."""
-MAX_FORMAT_BYTES = 20_000
-"""Maximum size of the format of a run as XML. Each run gets a copy of its format, so a large format
-could exhaust the memory; formats that Word writes have some hundred bytes."""
+MAX_FORMAT_BYTES = 32 * 1024 * 1024
+"""Maximum size of the formats of all runs in a translation, in addition to the size of the original
+XML. A run is divided at its tabs, breaks and tags, and each part gets a copy of its format."""
 
 _FILE_TYPE = "a Word document (.docx)"
 _DAMAGED_ARCHIVE_ERRORS = (
@@ -46,6 +47,8 @@ _DAMAGED_ARCHIVE_ERRORS = (
 _MAIN_PART = "word/document.xml"
 _TEXT_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 """Files of the archive that contain paragraphs."""
+_COMPRESSION_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The methods that the standard allows. Python decompresses others without a limit."""
 _SPACE_ATTRIBUTE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -64,8 +67,9 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
     def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> bytes:
         remaining = iter(translations)
+        writer = RunWriter(file_name, MAX_FORMAT_BYTES + sum(map(len, parts.values())))
         for paragraph in paragraphs:
-            paragraph.rebuild([next(remaining).nodes for _ in paragraph.units])
+            paragraph.rebuild([next(remaining).nodes for _ in paragraph.units], writer)
         changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
         return archive.to_bytes(changes)
 
@@ -90,7 +94,7 @@ def _find_paragraphs(tree: etree._ElementTree, part_name: str) -> list[DocxParag
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunFormat:
     """The format of a run. Two formats are equal if their keys are equal."""
 
@@ -107,12 +111,14 @@ class RunFormat:
             for child in children
             if child.tag not in _INVISIBLE_FORMATS
         )
-        if len(key) > MAX_FORMAT_BYTES:
-            raise InputError(
-                f"the format of a run must have at most {MAX_FORMAT_BYTES:,} bytes, "
-                f"but has {len(key):,} instead: clear the format of its text"
-            )
         return cls(key, properties)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Size of the format as XML."""
+        if self.properties is None:
+            return 0
+        return len(etree.tostring(self.properties, method="c14n", exclusive=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +135,35 @@ class RunContent:
         """Name of the element, or an empty string for text."""
         return "" if isinstance(self.content, str) else str(self.content.tag)
 
-    def append_to(self, parent: etree._Element) -> None:
-        """Append the content to an element, in a new run if it was in a run."""
-        if self.format is not None:
+
+class RunWriter:
+    """Writes runs, up to a maximum size of the copies of their formats."""
+
+    def __init__(self, file_name: str, max_format_bytes: int) -> None:
+        self._file_name, self._max_format_bytes = file_name, max_format_bytes
+        self._num_format_bytes = 0
+
+    def append(self, parent: etree._Element, item: RunContent) -> None:
+        """Append content to an element, in a new run if it was in a run."""
+        if item.format is not None:
             parent = etree.SubElement(parent, f"{W}r", nsmap={"w": W[1:-1]})
-            if self.format.properties is not None:
-                parent.append(deepcopy(self.format.properties))
-        if isinstance(self.content, str):
+            self._append_format(parent, item.format)
+        if isinstance(item.content, str):
             text = etree.SubElement(parent, f"{W}t", {_SPACE_ATTRIBUTE: "preserve"})
-            append_text(text, self.content.replace("\n", " ").replace("\t", " "))
+            append_text(text, item.content.replace("\n", " ").replace("\t", " "))
         else:
-            parent.append(self.content)
-            self.content.tail = None
+            parent.append(item.content)
+            item.content.tail = None
+
+    def _append_format(self, run: etree._Element, run_format: RunFormat) -> None:
+        self._num_format_bytes += run_format.num_bytes
+        if self._num_format_bytes > self._max_format_bytes:
+            raise InputError(
+                f"the formats of the translation of {self._file_name} must have at most "
+                f"{self._max_format_bytes:,} bytes, but have more: clear the format of its text"
+            )
+        if run_format.properties is not None:
+            run.append(deepcopy(run_format.properties))
 
 
 def _qualified_names(names: str) -> frozenset[str]:
@@ -182,7 +205,7 @@ class DocxParagraph:
         ]
         """Units to translate."""
 
-    def rebuild(self, translated: Sequence[Sequence[MarkupNode]]) -> None:
+    def rebuild(self, translated: Sequence[Sequence[MarkupNode]], writer: RunWriter) -> None:
         """Replace the content of the paragraph by the translated nodes of its units."""
         if not self.units:
             return
@@ -190,9 +213,9 @@ class DocxParagraph:
         new_nodes = iter(translated)
         for nodes, base_format, end in self._parts:
             content = next(new_nodes) if _has_letters(nodes) else nodes
-            _append_nodes(self._element, content, base_format)
+            _append_nodes(self._element, content, base_format, writer)
             if end:
-                end.append_to(self._element)
+                writer.append(self._element, end)
 
 
 def _has_letters(nodes: Iterable[MarkupNode]) -> bool:
@@ -322,16 +345,19 @@ def _tag_formats(items: Iterable[_ParagraphItem]) -> tuple[list[MarkupNode], Run
 
 
 def _append_nodes(
-    paragraph: etree._Element, nodes: Iterable[MarkupNode], base_format: RunFormat
+    paragraph: etree._Element,
+    nodes: Iterable[MarkupNode],
+    base_format: RunFormat,
+    writer: RunWriter,
 ) -> None:
     """Append nodes to a paragraph as runs and containers."""
     parents, formats = [paragraph], [base_format]
     for node in nodes:
         if isinstance(node, str):
-            RunContent(node, formats[-1]).append_to(parents[-1])
+            writer.append(parents[-1], RunContent(node, formats[-1]))
         elif isinstance(node.payload, list):
             for content in node.payload:
-                content.append_to(parents[-1])
+                writer.append(parents[-1], content)
         elif isinstance(node, ClosingTag):
             (formats if isinstance(node.payload, RunFormat) else parents).pop()
         elif isinstance(node.payload, RunFormat):
@@ -339,7 +365,7 @@ def _append_nodes(
         else:
             content_element = _get_content_element(node.payload)
             _remove_content(content_element)
-            RunContent(node.payload, None).append_to(parents[-1])
+            writer.append(parents[-1], RunContent(node.payload, None))
             parents.append(content_element)
 
 
@@ -352,11 +378,14 @@ class ZipArchive:
 
     @classmethod
     def from_bytes(cls, data: bytes, file_name: str) -> ZipArchive:
-        """Decompress an archive; raise InputError if it is damaged."""
+        """Decompress an archive; raise InputError if it is damaged.
+
+        A file is never decompressed beyond the size that the archive states.
+        """
         try:
             with zipfile.ZipFile(BytesIO(data)) as archive:
                 infos = archive.infolist()
-                files = {info.filename: archive.read(info) for info in infos}
+                files = {info.filename: _read_file(archive, info) for info in infos}
         except _DAMAGED_ARCHIVE_ERRORS as error:
             raise InputError(f"{file_name} must be {_FILE_TYPE}, but: {error}") from None
         except RuntimeError:
@@ -377,3 +406,10 @@ class ZipArchive:
                 new.external_attr = info.external_attr
                 archive.writestr(new, changes.get(info.filename, self.files[info.filename]))
         return output.getvalue()
+
+
+def _read_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type not in _COMPRESSION_METHODS:
+        raise NotImplementedError("its compression method must be deflate")
+    with archive.open(info) as file:
+        return file.read(info.file_size + 1)  # without a number, all of it is decompressed first

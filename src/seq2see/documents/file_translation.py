@@ -76,7 +76,7 @@ def read_document(path: Path, format_name: str | None = None) -> Document:
 def _check_archive_size(content: bytes, file_name: str, max_bytes: int) -> None:
     """Raise InputError if an archive exceeds a limit.
 
-    Python never extracts more than the size that an archive states, so the stated sizes suffice.
+    No format extracts more than the size that an archive states, so the stated sizes suffice.
     """
     try:
         with ZipFile(BytesIO(content)) as archive:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import re
 import shutil
+import struct
 import subprocess
+import tracemalloc
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -523,6 +526,33 @@ def test_zip_bombs_are_rejected_before_decompression(tmp_path: Path) -> None:
             archive.writestr(str(number), b"")
     with pytest.raises(InputError, match="10,001 files"):
         translate(many.getvalue(), ".docx", tmp_path)
+
+
+def build_bomb(method: int, stated_size: int) -> bytes:
+    """Return a document of 20 MB of spaces that states another size and the checksum for it."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("word/document.xml", b" " * 20_000_000)
+    content = bytearray(file.getvalue())
+    checksum = zlib.crc32(b" " * stated_size)
+    for signature, offset in ((b"PK\x03\x04", 14), (b"PK\x01\x02", 16)):
+        start = content.index(signature) + offset
+        struct.pack_into("<I", content, start, checksum)
+        struct.pack_into("<I", content, start + 8, stated_size)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("stated_size", [0, 1000])
+def test_archive_is_not_decompressed_beyond_stated_size(method: int, stated_size: int) -> None:
+    content = build_bomb(method, stated_size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"\A[^\n]*must be [^\n]*\Z"):
+            parse_document(content, "a.docx")
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_archive_is_rejected_by_total_size() -> None:

@@ -222,10 +222,15 @@ def test_document_formats_take_linear_time(
     assert_linear(lambda n: translate(name, content(n)), size)
 
 
-def test_docx_with_huge_run_format_is_rejected() -> None:
-    huge = build_run("words", f'<w:rFonts w:ascii="{"x" * 30_000}"/>')
-    with pytest.raises(InputError, match="format of a run must have at most 20,000 bytes"):
-        translate("docx", build_docx(huge))
+@pytest.mark.parametrize("name", ["rFonts", "lang"])
+def test_size_of_copied_run_formats_is_limited(name: str) -> None:
+    def document(num_breaks: int) -> bytes:
+        properties = f'<w:rPr><w:{name} w:val="{"x" * 20_000}"/></w:rPr>'
+        return build_docx(f"<w:r>{properties}<w:t>word</w:t>{'<w:br/>' * num_breaks}</w:r>")
+
+    assert len(translate("docx", document(1000))) > 20_000
+    with pytest.raises(InputError, match=r"\Athe formats of the translation of x.docx .*bytes.*\Z"):
+        translate("docx", document(2000))
 
 
 def test_very_long_numbers_are_accepted() -> None:
