@@ -26,6 +26,7 @@ from seq2see.explain.trace_format import decode_tensor, encode_tensor
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig, SentenceSearchInput
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import Translator
 
 LINES = ["the cat sleeps .", "a dog runs and the cat sleeps .", "l'eau coule !", "我喜欢猫。"]
 WORDS = ["the", "cat", "sleeps", "dog", "runs", "l'eau", "猫", ".", "!"]
@@ -56,7 +57,7 @@ def explained_models(draw: Any) -> ExplainedModel:
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
-    return ExplainedModel(TorchEngine(model), tokenizers(), ("en", "fr"))
+    return ExplainedModel(Translator(TorchEngine(model), tokenizers(), ("en", "fr")))
 
 
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)

@@ -13,6 +13,7 @@ from seq2see.explain import ExplainedModel, trace_translation
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import Translator
 
 WORDS = (
     "The animal did not cross the street because it was too tired and the dog was in the garden ."
@@ -29,7 +30,7 @@ def base() -> ExplainedModel:
     config = ModelConfig.from_preset("base", vocab_size=tokenizers.source.vocab_size)
     assert (config.d_model, config.encoder_layers, config.heads) == (512, 6, 8)
     return ExplainedModel(
-        TorchEngine(Transformer.from_config(config).eval()), tokenizers, ("en", "fr")
+        Translator(TorchEngine(Transformer.from_config(config).eval()), tokenizers, ("en", "fr"))
     )
 
 

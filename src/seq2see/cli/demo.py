@@ -123,7 +123,7 @@ def evaluate_and_print_demo_results(directory: Path) -> None:
     bleu = metrics.compute_metric_score(texts, [fable.target for fable in test])
     pronouns = compute_pronoun_accuracy(test, texts)
     unseen = compute_pronoun_accuracy(unseen_pairs, _translate_fables(translator, unseen_pairs))
-    report = run_pronoun_test(ExplainedModel.from_translator(translator), short)
+    report = run_pronoun_test(ExplainedModel(translator), short)
     typer.echo(f"\nTest set of {len(test):,} sentences that were not trained on:")
     typer.echo(f"  {sum(exact) / len(exact):6.1%} of the translations equal the reference")
     typer.echo(f"  {bleu.value:5.1f}  BLEU ({bleu.signature})")

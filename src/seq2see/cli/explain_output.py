@@ -53,7 +53,7 @@ def run_and_print_pronoun_test(
     translator: Translator, cases: int | None, path: Path | None, as_json: bool
 ) -> None:
     """Run the pronoun test, write its report to a file if requested, and print it."""
-    explained = ExplainedModel.from_translator(translator)
+    explained = ExplainedModel(translator)
     short = any("fables-short" in data.name for data in translator.bundle.provenance.data)
     report = run_pronoun_test(explained, short, cases or DEFAULT_CASES)
     if path:
@@ -75,7 +75,7 @@ def measure_and_print_head_importance(
         raise InputError(f"{corpus.name} must have at least one sentence, but has none")
     sources, references = ([*side] for side in zip(*pairs, strict=True))
 
-    explained = ExplainedModel.from_translator(translator)
+    explained = ExplainedModel(translator)
     with show_progress("measuring heads") as on_progress:
         report = measure_head_importance(explained, sources, references, on_progress=on_progress)
     if path:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.loading import load_torch_engine
 from seq2see.engines.torch_engine import TorchEngine
@@ -25,7 +24,7 @@ from seq2see.search import (
     StepProcessor,
 )
 from seq2see.search.step_processors import ForcedPrefix
-from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text import Tokenizer
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:
@@ -39,70 +38,44 @@ SPACE_MARKER = "▁"
 
 def display_token(token_id: int, tokenizer: Tokenizer) -> str:
     """Return a token as text for display: without the space marker, special tokens in brackets."""
-    specials = tokenizer.special_ids
-    names = {specials.pad: "⟨pad⟩", specials.bos: "⟨start⟩", specials.eos: "⟨end⟩"}
-    if token_id in names:
-        return names[token_id]
-    if token_id == specials.unk:
-        return "⟨unk⟩"
+    ids = tokenizer.special_ids
+    names = {ids.unk: "⟨unk⟩", ids.pad: "⟨pad⟩", ids.bos: "⟨start⟩", ids.eos: "⟨end⟩"}
     piece = tokenizer.pieces[token_id]
-    return piece.replace(SPACE_MARKER, " ").strip() or SPACE_MARKER
+    return names.get(token_id) or piece.replace(SPACE_MARKER, " ").strip() or SPACE_MARKER
 
 
-@dataclass(frozen=True, slots=True)
 class ExplainedModel:
-    """A torch engine with one model, its tokenizers and languages."""
+    """A model in the torch engine, with the tokenizers and settings of a translator.
 
-    engine: TorchEngine
-    tokenizers: TokenizerPair
-    languages: tuple[str, str]
-    max_tokens: int | None = None
-    """Maximum number of tokens of a source text; None for no limit."""
-    max_sentences_per_line: int = 1
-    """Maximum number of sentences of a source text."""
+    Args:
+        translator: With another engine than torch, its model is loaded again.
+        model: Model to use instead of that of the translator.
 
-    @classmethod
-    def from_translator(cls, translator: Translator) -> ExplainedModel:
-        """Return the model of a translator; with another engine than torch, it is loaded again.
+    Raises:
+        InputError: If the translator has an ensemble.
+    """
 
-        Raises:
-            InputError: If the engine is an ensemble.
-        """
+    def __init__(self, translator: Translator, model: Transformer | None = None) -> None:
         engine = translator.engine
         if not isinstance(engine, TorchEngine):
             engine = load_torch_engine(translator.bundle)
         if len(engine.models) > 1:
             raise InputError("an ensemble cannot be explained: load one of its models")
-        explained = cls(
-            engine,
-            translator.tokenizers,
-            translator.languages,
-            translator.max_tokens,
-            translator.max_sentences_per_line,
+        self.model = model or engine.model
+        self.special_tokens = engine.special_tokens
+        # It does not wait for batches of the translator.
+        self.engine = TorchEngine(
+            self.model, engine.special_tokens, engine.alignment, engine.stop_rule
         )
-        return explained.with_model(engine.model)
-
-    def with_model(self, model: Transformer) -> ExplainedModel:
-        """Return a copy with another model. Its engine does not wait for batches of this one."""
-        engine = self.engine
-        return replace(
-            self,
-            engine=TorchEngine(model, engine.special_tokens, engine.alignment, engine.stop_rule),
-        )
+        self.translator = copy(translator)
+        self.translator.engine = self.engine
+        self.tokenizers = translator.tokenizers
+        self.languages = translator.languages
 
     def with_interventions(self, interventions: Sequence[Intervention]) -> ExplainedModel:
         """Return a copy with a patched model. Without interventions, attention runs unfused."""
-        return self.with_model(copy_model_with_interventions(self.model, interventions))
-
-    @property
-    def model(self) -> Transformer:
-        """The model."""
-        return self.engine.model
-
-    @property
-    def special_tokens(self) -> StartAndEndTokenIds:
-        """Ids of the tokens that start and end a sequence."""
-        return self.engine.special_tokens
+        patched = copy_model_with_interventions(self.model, interventions)
+        return ExplainedModel(self.translator, patched)
 
     def encode_source(self, text: str) -> list[int]:
         """Return the token ids of a source text, without special tokens.
@@ -110,12 +83,12 @@ class ExplainedModel:
         Raises:
             InputError: If the text has no tokens, or more than the model accepts.
         """
-        ids = self.tokenizers.source.encode(text)
+        ids, max_tokens = self.tokenizers.source.encode(text), self.translator.max_tokens
         if not ids:
             raise InputError("the sentence must contain text, but is empty")
-        if self.max_tokens is not None and len(ids) > self.max_tokens:
+        if len(ids) > max_tokens:
             raise InputError(
-                f"the text must have at most {self.max_tokens} tokens to be explained, "
+                f"the text must have at most {max_tokens} tokens to be explained, "
                 f"but has {len(ids)}: enter one sentence"
             )
         return ids

@@ -16,12 +16,12 @@ from seq2see.explain.figures_and_html_tables import (
     render_html_heat_table,
     render_html_report,
 )
-from seq2see.explain.intervention_types import AblateHeads, Intervention, list_head_ablations
+from seq2see.explain.intervention_types import Intervention, list_head_ablations
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.search import SearchConfig
-from seq2see.translator import TranslationOptions, Translator
+from seq2see.translator import TranslationOptions
 
 GREEDY_SEARCH = SearchConfig(beam_size=1)
 
@@ -119,30 +119,26 @@ def ablate_heads_on_contrastive_pair(
         interventions: Applied in addition to each ablation.
         check_cancelled: Called before each head; it may raise to cancel.
     """
-    baseline = score_first_different_tokens(
-        explained.with_interventions(interventions), pair
-    ).log_prob_difference
+    unablated = explained.with_interventions(interventions)
+    baseline = score_first_different_tokens(unablated, pair).log_prob_difference
     results = []
-    for fields, ablation in _list_heads(explained):
+    for fields, patched in _ablate_each_head(explained, interventions):
         check_cancelled()
-        patched = explained.with_interventions([*interventions, ablation])
         difference = score_first_different_tokens(patched, pair).log_prob_difference
-        results.append(
-            HeadAblationResult(
-                **fields, log_prob_difference=difference, change=difference - baseline
-            )
-        )
-    return AblationResults(log_prob_difference=baseline, ablations=tuple(results))
+        change = difference - baseline
+        results.append(HeadAblationResult(**fields, log_prob_difference=difference, change=change))
+    return AblationResults(log_prob_difference=baseline, ablations=results)
 
 
-def _list_heads(explained: ExplainedModel) -> Iterator[tuple[dict[str, Any], AblateHeads]]:
-    """Yield the fields of `AblatedHead`, and the ablation, of each head of the model."""
+def _ablate_each_head(
+    explained: ExplainedModel, interventions: Sequence[Intervention] = ()
+) -> Iterator[tuple[dict[str, Any], ExplainedModel]]:
+    """Yield the fields of `AblatedHead` of each head, and the model without the head."""
     for ablation in list_head_ablations(explained.model):
         assert ablation.heads is not None
-        yield (
-            {**ablation.model_dump(exclude={"kind", "heads"}), "head": ablation.heads[0]},
-            ablation,
-        )
+        address = ablation.model_dump(exclude={"kind", "heads"})
+        patched = explained.with_interventions([*interventions, ablation])
+        yield {**address, "head": ablation.heads[0]}, patched
 
 
 class HeadImportance(AblatedHead):
@@ -194,39 +190,30 @@ def measure_head_importance(
     on_progress: ProgressCallback | None = None,
 ) -> HeadImportanceReport:
     """Translate a test set with each head ablated in turn and compare BLEU with the baseline."""
-    heads = list(_list_heads(explained))
-    baseline = compute_bleu_with_interventions(explained, sources, references, search, [])
+    num_heads = len(list_head_ablations(explained.model))
+    baseline = _compute_bleu(explained.with_interventions([]), sources, references, search)
     results = []
-    for number, (fields, ablation) in enumerate(heads, 1):
+    for number, (fields, patched) in enumerate(_ablate_each_head(explained), 1):
         if on_progress:
-            on_progress(number, len(heads))
-        score = compute_bleu_with_interventions(explained, sources, references, search, [ablation])
-        bleu = score.value
+            on_progress(number, num_heads)
+        bleu = _compute_bleu(patched, sources, references, search).value
         results.append(HeadImportance(**fields, bleu=bleu, bleu_change=bleu - baseline.value))
     return HeadImportanceReport(
         num_sentences=len(sources),
         baseline_bleu=baseline.value,
         signature=baseline.signature,
-        heads=tuple(results),
+        heads=results,
     )
 
 
-def compute_bleu_with_interventions(
+def _compute_bleu(
     explained: ExplainedModel,
     sources: Sequence[str],
     references: Sequence[str],
     search: SearchConfig,
-    interventions: Sequence[Intervention],
 ) -> MetricScore:
-    """Return the BLEU score of a model with interventions; without any, with plain attention."""
-    engine = explained.with_interventions(interventions).engine
-    translator = Translator(
-        engine,
-        explained.tokenizers,
-        explained.languages,
-        explained.max_tokens,
-        explained.max_sentences_per_line,
-    )
-    translations = translator.translate(list(sources), TranslationOptions(search=search))
+    """Return the BLEU score of a model."""
+    options = TranslationOptions(search=search)
+    translations = explained.translator.translate(sources, options)
     texts = [translation.text for translation in translations]
     return compute_metric_score(texts, list(references), "bleu", language=explained.languages[1])

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from seq2see.explain.intervention_types import Intervention, collect_head_changes
+from seq2see.explain.explained_model import ExplainedModel
+from seq2see.explain.intervention_types import (
+    Intervention,
+    collect_head_changes,
+    named_attention_modules,
+)
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
     BeamNode,
@@ -19,7 +25,6 @@ from seq2see.explain.trace_format import (
     HeadSummary,
     LayerLogitLens,
     LayerOutputNorms,
-    NodeStatus,
     TokenAxis,
     TokenCandidate,
     to_numpy,
@@ -33,7 +38,6 @@ from seq2see.model import (
     LinformerAttention,
     MultiHeadAttention,
     StackName,
-    Transformer,
 )
 from seq2see.search import CandidateStatus, Hypothesis, StepRecord
 
@@ -44,11 +48,8 @@ AttentionTensors = dict[str, Tensor]
 """Tensors of an attention module by their names in `AttentionModuleTrace`: `weights` and `mask`,
 and with details `scores`, `queries`, `keys` and `values`."""
 
-TokenDisplay = Callable[[int], tuple[str, str]]
-"""Returns the piece of a token id, and its text for display."""
-
-_PER_KEY = {"weights", "mask", "scores"}
-"""Tensors whose last axis are keys; the last axis of the others are features."""
+LOGIT_LENS_TOKENS = 3
+"""Number of most likely tokens per layer and step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,45 +77,34 @@ class RecordedNode:
     """Number of tokens that the model considers more likely."""
 
 
+@dataclass(slots=True, eq=False)
 class TraceRecorder:
     """Records attention, layer outputs and the search; it is both a `Recorder` and an observer.
 
     A recorded node refers to its parent, so that the internals of hypotheses that were pruned are
-    freed: those of live hypotheses and of the best finished one of each search remain.
-
-    Args:
-        display: Returns the piece of a token id, and its text for display.
-        length_penalty: Exponent α of the score.
-        detailed_layers: Layers whose scores, queries, keys and values are recorded too.
-        top_k: Number of most likely tokens to record per step.
-        check_cancelled: Called at each step; it may raise to cancel.
+    freed: those of live and finished hypotheses remain.
     """
 
-    def __init__(
-        self,
-        display: TokenDisplay,
-        length_penalty: float,
-        detailed_layers: Collection[str],
-        top_k: int,
-        check_cancelled: Callable[[], None],
-    ) -> None:
-        self.nodes: list[BeamNode] = []
-        """All hypotheses of the search, parents before children."""
-        self.encoder_attention: dict[AttentionModuleId, AttentionTensors] = {}
-        self.encoder_outputs: dict[int, Tensor] = {}
-        self.source_keys_values: dict[AttentionModuleId, AttentionTensors] = {}
-        """Keys and values of cross-attention, equal in all steps and hypotheses, [H, S, D]."""
-        self._display = display
-        self._length_penalty = length_penalty
-        self._detailed_layers = detailed_layers
-        self._top_k = top_k
-        self._check_cancelled = check_cancelled
-        self._attention: dict[AttentionModuleId, AttentionTensors] = {}
-        self._layer_outputs: dict[int, Tensor] = {}
-        self._live: dict[tuple[int, int], RecordedNode] = {}
-        """By index of the search and of the beam."""
-        self._best_finished: dict[int, RecordedNode] = {}
-        """By index of the search."""
+    explained: ExplainedModel
+    length_penalty: float
+    """Exponent α of the score."""
+    detailed_layers: Collection[str]
+    """Layers whose scores, queries, keys and values are recorded too."""
+    top_k: int
+    """Number of most likely tokens to record per step."""
+    check_cancelled: Callable[[], None]
+    """Called at each step; it may raise to cancel."""
+    nodes: list[BeamNode] = field(default_factory=list)
+    """All hypotheses of the search, parents before children."""
+    encoder_attention: dict[AttentionModuleId, AttentionTensors] = field(default_factory=dict)
+    encoder_outputs: dict[int, Tensor] = field(default_factory=dict)
+    source_keys_values: dict[AttentionModuleId, AttentionTensors] = field(default_factory=dict)
+    """Keys and values of cross-attention, equal in all steps and hypotheses, [H, S, D]."""
+    _attention: dict[AttentionModuleId, AttentionTensors] = field(default_factory=dict)
+    _layer_outputs: dict[int, Tensor] = field(default_factory=dict)
+    _live: dict[tuple[int, int], RecordedNode] = field(default_factory=dict)
+    """By index of the search and of the beam."""
+    _finished: list[RecordedNode] = field(default_factory=list)
 
     def attention_listener(self, site: AttentionModuleId) -> AttentionListener:
         """Return a listener for an attention module."""
@@ -130,13 +120,13 @@ class TraceRecorder:
         tensors = {"weights": record.weights_BHTS}
         if record.masked_BHTS is not None:
             tensors["mask"] = record.masked_BHTS.expand_as(record.weights_BHTS)
-        if f"{site.stack}.{site.layer}" in self._detailed_layers:
+        if f"{site.stack}.{site.layer}" in self.detailed_layers:
             tensors |= {"scores": record.scores_BHTS, "queries": record.queries_BHTD}
             keys_values = {"keys": record.keys_BHSD, "values": record.values_BHSD}
             if site.kind == "self":
                 tensors |= keys_values
-            elif site not in self.source_keys_values:
-                first = {name: tensor[0].clone() for name, tensor in keys_values.items()}
+            else:
+                first = {name: tensor[0] for name, tensor in keys_values.items()}
                 self.source_keys_values[site] = first
         if site.stack == "encoder":
             self.encoder_attention[site] = {name: tensor[0] for name, tensor in tensors.items()}
@@ -145,110 +135,98 @@ class TraceRecorder:
 
     def step(self, record: StepRecord) -> None:
         """Record the candidates of a step and the distributions that they were chosen from."""
-        self._check_cancelled()
+        self.check_cancelled()
         internals = list(self._take_internals(record.log_probs_BKV.flatten(0, 1)))
-        beam_size = record.log_probs_BKV.size(1)
         parents, self._live = self._live, {}
-        for row, search_index, rank, candidate in _iter_candidates(record):
-            parent = parents.get((search_index, candidate["parents"]))
-            piece, text = self._display(candidate["tokens"])
-            log_prob, score = candidate["log_probs"], candidate["scores"]
-            node = BeamNode(
-                id=len(self.nodes),
-                parent=parent.node.id if parent else None,
-                step=record.beam.length,
-                search_index=search_index,
-                token_id=candidate["tokens"],
-                piece=piece,
-                text=text,
-                token_log_prob=candidate["token_log_probs"],
-                log_prob=log_prob,
-                penalty=log_prob / (record.beam.length + 1) ** self._length_penalty - score,
-                score=score,
-                rank=rank,
-                status=cast("NodeStatus", CandidateStatus(candidate["statuses"]).name.lower()),
+        for row, rank in (record.statuses_BC != CandidateStatus.NONE).nonzero().tolist():
+            search_index = int(record.beam.search_index_B[row])
+            parent_beam = int(record.candidates.parents_BC[row, rank])
+            recorded = self._record_node(
+                record, row, rank, internals, parents.get((search_index, parent_beam))
             )
-            self.nodes.append(node)
-            of_parent = internals[row * beam_size + candidate["parents"]]
-            recorded = RecordedNode(node, parent, of_parent, candidate["token_ranks"])
-            if candidate["next_beams"] >= 0:
-                self._live[search_index, candidate["next_beams"]] = recorded
-            best = self._best_finished.get(search_index)
-            if node.status == "finished" and (best is None or score > best.node.score):
-                self._best_finished[search_index] = recorded
+            if (next_beam := int(record.next_beam_BC[row, rank])) >= 0:
+                self._live[search_index, next_beam] = recorded
+            if recorded.node.status == "finished":
+                self._finished.append(recorded)
+
+    def _record_node(
+        self,
+        record: StepRecord,
+        row: int,
+        rank: int,
+        internals: Sequence[StepInternals],
+        parent: RecordedNode | None,
+    ) -> RecordedNode:
+        """Add the node of a candidate, given by its row and its rank in the row."""
+        candidates, step = record.candidates, record.beam.length
+        parent_beam = int(candidates.parents_BC[row, rank])
+        token_id = int(candidates.tokens_BC[row, rank])
+        piece, text = self.explained.display_target_token(token_id)
+        log_prob = float(candidates.log_probs_BC[row, rank])
+        score = float(record.scores_BC[row, rank])
+        node = BeamNode(
+            id=len(self.nodes),
+            parent=parent.node.id if parent else None,
+            step=step,
+            search_index=int(record.beam.search_index_B[row]),
+            token_id=token_id,
+            piece=piece,
+            text=text,
+            token_log_prob=float(candidates.model_log_probs_BC[row, rank]),
+            log_prob=log_prob,
+            penalty=log_prob / (step + 1) ** self.length_penalty - score,
+            score=score,
+            rank=rank,
+            status=CandidateStatus(int(record.statuses_BC[row, rank])).name.lower(),
+        )
+        self.nodes.append(node)
+        log_probs_V = record.log_probs_BKV[row, parent_beam]
+        token_rank = int((log_probs_V > log_probs_V[token_id]).sum())
+        of_parent = internals[row * record.log_probs_BKV.size(1) + parent_beam]
+        return RecordedNode(node, parent, of_parent, token_rank)
 
     def _take_internals(self, log_probs_RV: Tensor) -> Iterator[StepInternals]:
         """Yield the internals of each hypothesis; copies, which do not keep the batch alive."""
-        best = log_probs_RV.topk(min(self._top_k, log_probs_RV.size(1)), dim=1)
+        best = log_probs_RV.topk(min(self.top_k, log_probs_RV.size(1)), dim=1)
         entropy_R = -(log_probs_RV.exp() * log_probs_RV).nan_to_num(0).sum(1)
         attention, outputs = self._attention, self._layer_outputs
         self._attention, self._layer_outputs = {}, {}
-        columns = (entropy_R.tolist(), best.indices.tolist(), best.values.tolist())
-        for row, (entropy, ids, log_probs) in enumerate(zip(*columns, strict=True)):
+        for row, entropy in enumerate(entropy_R.tolist()):
             yield StepInternals(
                 {
                     site: {name: tensor[row].clone() for name, tensor in tensors.items()}
                     for site, tensors in attention.items()
                 },
                 {layer: states_RM[row].clone() for layer, states_RM in outputs.items()},
-                (ids, log_probs),
+                (best.indices[row].tolist(), best.values[row].tolist()),
                 entropy,
             )
 
     def find_path(self, hypothesis: Hypothesis) -> list[RecordedNode]:
         """Return the nodes of the best hypothesis, from its first token to its last."""
-        for end in sorted(self._best_finished.values(), key=lambda each: -each.node.score):
+        for end in sorted(self._finished, key=lambda each: -each.node.score):
             path, parent = [end], end.parent
             while parent:
-                path.append(parent)
+                path.insert(0, parent)
                 parent = parent.parent
-            if tuple(each.node.token_id for each in reversed(path)) == hypothesis.tokens:
-                return path[::-1]
-        raise AssertionError("the best finished hypothesis of each search is recorded")
-
-
-def _iter_candidates(record: StepRecord) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
-    """Yield the row, the search index, the rank and the values of each candidate."""
-    candidates = record.candidates
-    tensors = {
-        "parents": candidates.parents_BC,
-        "tokens": candidates.tokens_BC,
-        "token_log_probs": candidates.model_log_probs_BC,
-        "log_probs": candidates.log_probs_BC,
-        "scores": record.scores_BC,
-        "statuses": record.statuses_BC,
-        "next_beams": record.next_beam_BC,
-        "token_ranks": _rank_tokens(record),
-    }
-    columns = {name: values_BC.tolist() for name, values_BC in tensors.items()}
-    for row, search_index in enumerate(record.beam.search_index_B.tolist()):
-        for rank in range(candidates.tokens_BC.size(1)):
-            candidate = {name: values[row][rank] for name, values in columns.items()}
-            if candidate["statuses"] != CandidateStatus.NONE:
-                yield row, search_index, rank, candidate
-
-
-def _rank_tokens(record: StepRecord) -> Tensor:
-    """Return the number of tokens that the model considers more likely than each candidate."""
-    parents_BC, tokens_BC = record.candidates.parents_BC, record.candidates.tokens_BC
-    rows_B1 = torch.arange(len(parents_BC), device=parents_BC.device)[:, None]
-    log_probs_BCV = record.log_probs_BKV[rows_B1, parents_BC]
-    return (log_probs_BCV > log_probs_BCV.gather(2, tokens_BC[:, :, None])).sum(2)
+            if tuple(each.node.token_id for each in path) == hypothesis.tokens:
+                return path
+        raise AssertionError("all finished hypotheses are recorded")
 
 
 def build_token_candidates(
-    ids: Sequence[int], log_probs: Sequence[float], display: TokenDisplay
-) -> tuple[TokenCandidate, ...]:
-    """Return candidates for the next token."""
-    pieces_and_texts = map(display, ids)
-    return tuple(
-        TokenCandidate(id=i, piece=piece, text=text, log_prob=p, probability=math.exp(p))
-        for i, p, (piece, text) in zip(ids, log_probs, pieces_and_texts, strict=True)
-    )
+    explained: ExplainedModel, ids: Sequence[int], log_probs: Sequence[float]
+) -> Iterator[TokenCandidate]:
+    """Yield candidates for the next token."""
+    for token_id, log_prob in zip(ids, log_probs, strict=True):
+        piece, text = explained.display_target_token(token_id)
+        yield TokenCandidate(
+            id=token_id, piece=piece, text=text, log_prob=log_prob, probability=math.exp(log_prob)
+        )
 
 
 def build_decoding_steps(
-    path: Sequence[RecordedNode], start_piece: str, display: TokenDisplay
+    explained: ExplainedModel, path: Sequence[RecordedNode], start_piece: str
 ) -> Iterator[DecodingStep]:
     """Yield one decoding step for each token of the path."""
     input_pieces = [start_piece, *(each.node.piece for each in path)]
@@ -259,7 +237,7 @@ def build_decoding_steps(
             probability=math.exp(recorded.node.token_log_prob),
             rank=recorded.token_rank,
             entropy=recorded.internals.entropy,
-            top_candidates=build_token_candidates(*recorded.internals.top, display),
+            top_candidates=build_token_candidates(explained, *recorded.internals.top),
         )
 
 
@@ -284,60 +262,42 @@ def build_layer_outputs(
 
 
 def compute_logit_lenses(
-    model: Transformer,
-    path: Sequence[RecordedNode],
-    display: TokenDisplay,
-    top_k: int = 3,
+    explained: ExplainedModel, path: Sequence[RecordedNode]
 ) -> Iterator[LayerLogitLens]:
-    """Yield the output distribution computed from each decoder layer along a path.
-
-    Args:
-        model: The model that was recorded.
-        path: Path of the translation.
-        display: Returns piece and display text of a token.
-        top_k: Number of most likely tokens per step.
-    """
+    """Yield the output distribution that the model computes from each decoder layer on a path."""
+    model = explained.model
     target_T = torch.tensor([each.node.token_id for each in path])
     for layer, states_TM in _stack_layer_outputs(path).items():
         log_probs_TV = model.output.log_probabilities(model.decoder.norm(states_TM)).cpu()
-        best = log_probs_TV.topk(min(top_k, log_probs_TV.size(1)), dim=1)
-        ids_and_log_probs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        best = log_probs_TV.topk(min(LOGIT_LENS_TOKENS, log_probs_TV.size(1)), dim=1)
         yield LayerLogitLens(
             layer=layer,
             probability=to_numpy(log_probs_TV.gather(1, target_T[:, None])[:, 0].exp()),
-            top_candidates=tuple(
-                build_token_candidates(ids, log_probs, display)
-                for ids, log_probs in ids_and_log_probs
-            ),
+            top_candidates=[
+                [*build_token_candidates(explained, ids, log_probs)]
+                for ids, log_probs in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ],
         )
 
 
 def build_attention_maps(
-    recorder: TraceRecorder,
-    path: Sequence[RecordedNode],
-    modules: Iterable[MultiHeadAttention],
-    interventions: Sequence[Intervention],
+    recorder: TraceRecorder, path: Sequence[RecordedNode], interventions: Sequence[Intervention]
 ) -> Iterator[AttentionModuleTrace]:
-    """Yield the map of each recorded module of the original model, of the decoder along a path."""
-    for module in modules:
+    """Yield the map of each recorded attention module, of the decoder along a path."""
+    for _, module in named_attention_modules(recorder.explained.model):
         site, attention = module.site, module.attention
-        query_axis: TokenAxis = "source"
-        key_axis: TokenAxis = "source"
         if site in recorder.encoder_attention:
             tensors = recorder.encoder_attention[site]
-            if isinstance(attention, LinformerAttention):
-                key_axis = "projection"
         elif site in path[0].internals.attention:
             tensors = _stack_attention([each.internals.attention[site] for each in path])
             tensors |= recorder.source_keys_values.get(site, {})
-            query_axis = "target" if site.kind == "cross" else "decoder_input"
-            key_axis = "source" if site.kind == "cross" else "decoder_input"
         else:  # the layer is ablated
             continue
+        query_axis, key_axis = _find_axes(module)
         changes = collect_head_changes(module, interventions)
         scale = attention.scale if isinstance(attention, DotProductAttention) else None
         weights_HTS = tensors["weights"]
-        mask_HTS = tensors.get("mask", torch.zeros_like(weights_HTS, dtype=torch.bool))
+        mask_HTS = tensors.pop("mask", torch.zeros_like(weights_HTS, dtype=torch.bool))
         yield AttentionModuleTrace(
             stack=site.stack,
             layer=site.layer,
@@ -345,11 +305,21 @@ def build_attention_maps(
             query_axis=query_axis,
             key_axis=key_axis,
             mask=_simplify_mask(mask_HTS, is_causal=site[::2] == ("decoder", "self")),
-            head_summaries=tuple(summarize_heads(weights_HTS, query_axis == key_axis)),
-            ablated_heads=tuple(sorted(changes.ablated)),
+            head_summaries=summarize_heads(weights_HTS, query_axis == key_axis),
+            ablated_heads=sorted(changes.ablated),
             scale=None if changes.score_scales else scale,
-            **{name: to_numpy(tensor) for name, tensor in tensors.items() if name != "mask"},
+            **{name: to_numpy(tensor) for name, tensor in tensors.items()},
         )
+
+
+def _find_axes(module: MultiHeadAttention) -> tuple[TokenAxis, TokenAxis]:
+    """Return the tokens of the queries and of the keys."""
+    if module.site.kind == "cross":
+        return "target", "source"
+    if module.site.stack == "decoder":
+        return "decoder_input", "decoder_input"
+    is_projected = isinstance(module.attention, LinformerAttention)
+    return "source", "projection" if is_projected else "source"
 
 
 def _stack_attention(steps: Sequence[AttentionTensors]) -> AttentionTensors:
@@ -357,13 +327,10 @@ def _stack_attention(steps: Sequence[AttentionTensors]) -> AttentionTensors:
 
     Keys that do not exist yet are padded with zeros.
     """
-    num_keys = steps[-1]["weights"].size(-1)
     stacked = {}
     for name in steps[0]:
-        rows = [each[name] for each in steps]
-        if name in _PER_KEY:
-            rows = [torch.nn.functional.pad(x, (0, num_keys - x.size(-1))) for x in rows]
-        stacked[name] = torch.stack(rows, dim=1)
+        rows = [tensors[name].mT for tensors in steps]
+        stacked[name] = pad_sequence(rows, batch_first=True).permute(2, 0, 1).contiguous()
     return stacked
 
 

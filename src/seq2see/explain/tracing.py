@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from torch import nn
 
 from seq2see.config import Config
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.evaluate.comparison import DiffSide, diff_tokens
-from seq2see.explain import trace_builder
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.intervention_types import (
     ForceContinuation,
@@ -25,6 +23,13 @@ from seq2see.explain.intervention_types import (
 from seq2see.explain.source_attribution import (
     compute_attribution,
     correlate_attribution_methods,
+)
+from seq2see.explain.trace_builder import (
+    TraceRecorder,
+    build_attention_maps,
+    build_decoding_steps,
+    build_layer_outputs,
+    compute_logit_lenses,
 )
 from seq2see.explain.trace_format import (
     AttributionMethod,
@@ -42,9 +47,9 @@ from seq2see.explain.words import (
     build_target_sentence,
     find_word_alternatives,
 )
-from seq2see.model import RelativeAttention, Transformer
-from seq2see.model.attention import MultiHeadAttention
-from seq2see.model.basic_modules import BatchNorm, PreNormResidual, Residual
+from seq2see.model import RelativeAttention, Transformer, count_parameters
+from seq2see.model.basic_modules import NORMS, PreNormResidual, Residual
+from seq2see.model.positional_encodings import PositionalEncoding
 from seq2see.search import Hypothesis, SearchConfig
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
@@ -136,7 +141,7 @@ def explain(
         InputError: If the text is too long for one segment.
     """
     search = translator.engine.resolve_config(search or SearchConfig())
-    explained = ExplainedModel.from_translator(translator)
+    explained = ExplainedModel(translator)
     is_torch = isinstance(translator.engine, TorchEngine)
     if not (is_torch or target is not None or interventions):
         translation = translator.translate(source, **search.model_dump()).text
@@ -178,48 +183,46 @@ def trace_translation(
         # Both are forced, so that the log-probabilities differ only by the interventions.
         baselines = [each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)]
         prefix = build_forced_prefix(explained, baselines[0], interventions)
-    recorder = trace_builder.TraceRecorder(
-        explained.display_target_token,
+    recorder = TraceRecorder(
+        explained,
         search.length_penalty,
         options.detailed_layers(model),
         options.top_k,
         check_cancelled,
     )
     best = patched.search(ids, search, prefix=prefix, forced_tokens=forced, recorder=recorder)
-    trace = _build_trace(explained, patched, recorder, best, sentence, search, interventions)
-    effect = compare_with_baseline(explained, baselines, trace) if baselines else None
-    trace = trace.model_copy(update={"is_forced": bool(forced), "intervention_effect": effect})
+    target_sentence = build_target_sentence(explained, best)
+    effect = compare_with_baseline(explained, baselines, target_sentence) if baselines else None
+    trace = _build_trace(
+        patched,
+        recorder,
+        best,
+        search=search,
+        is_forced=bool(forced),
+        interventions=interventions,
+        intervention_effect=effect,
+        source=sentence,
+        target=target_sentence,
+    )
     return _add_attributions(trace, patched, options, check_cancelled)
 
 
 def _build_trace(
-    explained: ExplainedModel,
-    patched: ExplainedModel,
-    recorder: trace_builder.TraceRecorder,
-    best: Hypothesis,
-    source: TokenizedSentence,
-    search: SearchConfig,
-    interventions: Sequence[Intervention],
+    patched: ExplainedModel, recorder: TraceRecorder, best: Hypothesis, **fields: Any
 ) -> Trace:
     """Return the trace of a recorded search with the patched model, without attributions."""
-    display = explained.display_target_token
-    path = recorder.find_path(best)
+    explained, path = recorder.explained, recorder.find_path(best)
     start = build_start_token(explained)
-    modules = [module for _, module in named_attention_modules(explained.model)]
     return Trace(
+        **fields,
         model=_describe_model(explained),
-        search=search,
-        is_forced=False,
-        interventions=tuple(interventions),
-        source=source,
-        target=build_target_sentence(explained, best),
         start_token=start,
         translation=build_scored_translation(explained, best),
-        steps=tuple(trace_builder.build_decoding_steps(path, start.piece, display)),
-        beam=BeamTree(nodes=tuple(recorder.nodes), best_path=tuple(each.node.id for each in path)),
-        attention=tuple(trace_builder.build_attention_maps(recorder, path, modules, interventions)),
-        layer_outputs=tuple(trace_builder.build_layer_outputs(recorder, path)),
-        logit_lens=tuple(trace_builder.compute_logit_lenses(patched.model, path, display)),
+        steps=build_decoding_steps(explained, path, start.piece),
+        beam=BeamTree(nodes=recorder.nodes, best_path=[each.node.id for each in path]),
+        attention=build_attention_maps(recorder, path, fields["interventions"]),
+        layer_outputs=build_layer_outputs(recorder, path),
+        logit_lens=compute_logit_lenses(patched, path),
     )
 
 
@@ -230,52 +233,43 @@ def _add_attributions(
     check_cancelled: Callable[[], None],
 ) -> Trace:
     """Return the trace with attributions and word alternatives as far as they are requested."""
-    added: dict[str, object] = {}
-    if options.attributions:
-        attributions: list[SourceAttribution] = []
-        for method in options.attributions:
-            check_cancelled()
-            attributions.append(compute_attribution(explained, trace, method))
-        added["attributions"] = tuple(attributions)
-        added["rank_correlation"] = correlate_attribution_methods(attributions)
+    attributions: list[SourceAttribution] = []
+    for method in options.attributions:
+        check_cancelled()
+        attributions.append(compute_attribution(explained, trace, method))
     check_cancelled()
-    if options.word_alternatives:
-        added["word_alternatives"] = tuple(find_word_alternatives(explained, trace))
-    return trace.model_copy(update=added)
+    alternatives = find_word_alternatives(explained, trace) if options.word_alternatives else []
+    return trace.model_copy(
+        update={
+            "attributions": tuple(attributions),
+            "rank_correlation": correlate_attribution_methods(attributions),
+            "word_alternatives": tuple(alternatives),
+        }
+    )
 
 
 def _describe_model(explained: ExplainedModel) -> ModelShape:
+    """Return the size of the model, and the kinds of positions and norm by their names."""
     model = explained.model
-    modules = [module for _, module in named_attention_modules(model)]
+    _, first = next(named_attention_modules(model))
+    positions: PositionalEncoding = model.encoder.embeddings.positions
+    if isinstance(first.attention, RelativeAttention):
+        positions = first.attention.distances
+    residual = next(module for module in model.modules() if isinstance(module, Residual))
+    placement = "pre" if isinstance(residual, PreNormResidual) else "post"
+    norm = next(name for name, kind in NORMS.items() if isinstance(residual.norm, kind))
     d_model = model.encoder.embeddings.tokens.weight_VM.size(1)
     return ModelShape(
         encoder_layers=len(model.encoder.layers),
         decoder_layers=len(model.decoder.layers),
-        heads=modules[0].heads,
+        heads=first.heads,
         d_model=d_model,
-        d_head=d_model // modules[0].heads,
+        d_head=d_model // first.heads,
         vocab_size=explained.tokenizers.target.vocab_size,
-        positions=_positions_kind(model, modules),
-        norm=_norm_kind(model),
-        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        positions=positions.kind,
+        norm=f"{placement} {norm}",
+        num_parameters=count_parameters(model),
     )
-
-
-def _positions_kind(model: Transformer, modules: Sequence[MultiHeadAttention]) -> str:
-    """Return the kind of positions by its name in `PositionsConfig`."""
-    distances = [
-        m.attention.distances for m in modules if isinstance(m.attention, RelativeAttention)
-    ]
-    return [*distances, model.encoder.embeddings.positions][0].kind
-
-
-def _norm_kind(model: Transformer) -> str:
-    """Return placement and kind of the norm by their names in `NormConfig`, as `post layer`."""
-    residual = next(module for module in model.modules() if isinstance(module, Residual))
-    placement = "pre" if isinstance(residual, PreNormResidual) else "post"
-    kinds = {nn.LayerNorm: "layer", BatchNorm: "batch"}
-    kind = next((name for cls, name in kinds.items() if isinstance(residual.norm, cls)), "none")
-    return f"{placement} {kind}"
 
 
 def build_scored_translation(
@@ -325,20 +319,20 @@ def build_forced_prefix(
 
 
 def compare_with_baseline(
-    explained: ExplainedModel, baselines: Sequence[Hypothesis], trace: Trace
+    explained: ExplainedModel, baselines: Sequence[Hypothesis], after: TokenizedSentence
 ) -> InterventionEffect:
-    """Return the effect of the interventions of a trace.
+    """Return the effect of interventions.
 
     Args:
         explained: The unchanged model.
         baselines: Translation by the unchanged model; the same tokens, scored by the patched model.
-        trace: Trace of the patched model.
+        after: Translation by the patched model.
     """
     baseline, patched_baseline = baselines
-    before, after = build_target_sentence(explained, baseline), trace.target
+    before = build_target_sentence(explained, baseline)
     spans = diff_tokens([w.text for w in before.words], [w.text for w in after.words])
     return InterventionEffect(
         baseline=build_scored_translation(explained, baseline),
         baseline_log_prob_after=patched_baseline.log_prob,
-        word_diff=tuple((_DIFF_KINDS[side], word) for side, words in spans for word in words),
+        word_diff=[(_DIFF_KINDS[side], word) for side, words in spans for word in words],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from unicodedata import category
@@ -50,19 +50,19 @@ def build_source_sentence(
 ) -> TokenizedSentence:
     """Return a source sentence with its special tokens; `ids` are without them."""
     special_tokens = explained.special_tokens
-    all_ids = add_special_tokens(ids, special_tokens)
     first = int(special_tokens.source_bos_id is not None)
-    end = len(all_ids) - int(special_tokens.source_eos_id is not None)
-    tokenizer, language = explained.tokenizers.source, explained.languages[0]
-    return _build_sentence(text, all_ids, range(first, end), tokenizer, language)
+    inner = range(first, first + len(ids))
+    all_ids = add_special_tokens(ids, special_tokens)
+    return _build_sentence(
+        text, all_ids, inner, explained.tokenizers.source, explained.languages[0]
+    )
 
 
 def build_target_sentence(explained: ExplainedModel, hypothesis: Hypothesis) -> TokenizedSentence:
     """Return a translation; if it is finished, its last token is the end token."""
-    tokenizer, language = explained.tokenizers.target, explained.languages[1]
-    text = tokenizer.decode(hypothesis.tokens_without_eos)
-    end = len(hypothesis.tokens) - int(hypothesis.is_finished)
-    return _build_sentence(text, hypothesis.tokens, range(end), tokenizer, language)
+    tokenizer, ids = explained.tokenizers.target, hypothesis.tokens_without_eos
+    inner, text = range(len(ids)), tokenizer.decode(ids)
+    return _build_sentence(text, hypothesis.tokens, inner, tokenizer, explained.languages[1])
 
 
 def build_start_token(explained: ExplainedModel) -> SentenceToken:
@@ -101,29 +101,24 @@ def _build_sentence(
     text: str, ids: Sequence[int], inner: range, tokenizer: Tokenizer, language: str
 ) -> TokenizedSentence:
     """Return a sentence; `inner` are the indices of the tokens that are not special."""
-    starts = mark_word_starts([tokenizer.pieces[ids[index]] for index in inner], language)
+    pieces = [tokenizer.pieces[token_id] for token_id in ids]
+    starts = mark_word_starts([pieces[index] for index in inner], language)
     bounds = [index for index, is_start in zip(inner, starts, strict=True) if is_start]
     ranges = list(pairwise([*bounds, inner.stop]))
-    words = tuple(
+    words = [
         SentenceWord(text=tokenizer.decode(ids[a:b]).strip(), first_token=a, end_token=b)
         for a, b in ranges
-    )
+    ]
     word_of_token = {index: word for word, (a, b) in enumerate(ranges) for index in range(a, b)}
-
-    def display(index: int) -> str:
-        if index in word_of_token:
-            return display_token(ids[index], tokenizer)
-        return "⟨start⟩" if index < inner.start else "⟨end⟩"
-
-    tokens = tuple(
-        SentenceToken(
-            id=token,
-            piece=tokenizer.pieces[token],
-            text=display(index),
-            word=word_of_token.get(index),
+    tokens = []
+    for index, (token_id, piece) in enumerate(zip(ids, pieces, strict=True)):
+        special = "⟨start⟩" if index < inner.start else "⟨end⟩"
+        text_of_token = display_token(token_id, tokenizer) if index in inner else special
+        tokens.append(
+            SentenceToken(
+                id=token_id, piece=piece, text=text_of_token, word=word_of_token.get(index)
+            )
         )
-        for index, token in enumerate(ids)
-    )
     return TokenizedSentence(language=language, text=text, tokens=tokens, words=words)
 
 
@@ -132,41 +127,41 @@ def find_word_alternatives(explained: ExplainedModel, trace: Trace) -> list[Word
 
     The most likely other first pieces of each word are completed greedily to whole words.
     """
-    tokens = [token.id for token in trace.target.tokens]
-    starts = list(_alternative_starts(explained, trace))
-    prefixes = [(*tokens[:first], token) for _, first, token in starts]
-    hypotheses = _complete_words(explained, trace, prefixes)
-    candidates: dict[int, list[TokenCandidate]] = {}
-    for (word_index, first, _), hypothesis in zip(starts, hypotheses, strict=True):
-        candidates.setdefault(word_index, []).append(_extract_word(explained, hypothesis, first))
+    tokens, words = [token.id for token in trace.target.tokens], trace.target.words
+    starts = [_find_other_starts(explained, trace, word.first_token) for word in words]
+    prefixes = [
+        (*tokens[: word.first_token], other)
+        for word, others in zip(words, starts, strict=True)
+        for other in others
+    ]
+    hypotheses = iter(_complete_words(explained, trace, prefixes))
     result = []
-    for index, word in enumerate(trace.target.words):
-        log_prob = sum(step.log_prob for step in trace.steps[word.first_token : word.end_token])
-        alternatives = sorted(candidates.get(index, []), key=lambda each: -each.log_prob)
+    for index, (word, others) in enumerate(zip(words, starts, strict=True)):
+        first = word.first_token
+        alternatives = [_extract_word(explained, next(hypotheses), first) for _ in others]
+        log_prob = sum(step.log_prob for step in trace.steps[first : word.end_token])
         result.append(
             WordAlternatives(
                 word_index=index,
                 log_prob=log_prob,
                 probability=math.exp(log_prob),
-                alternatives=tuple(alternatives),
+                alternatives=sorted(alternatives, key=lambda each: -each.log_prob),
             )
         )
     return result
 
 
-def _alternative_starts(explained: ExplainedModel, trace: Trace) -> Iterator[tuple[int, int, int]]:
-    """Yield the index of a word, the index of its first token, and another first token."""
+def _find_other_starts(explained: ExplainedModel, trace: Trace, step: int) -> list[int]:
+    """Return the most likely other tokens of a step that can start a word."""
     special_tokens = explained.special_tokens
     excluded = {
         special_tokens.target_eos_id,
         special_tokens.decoder_start_id,
         explained.engine.pad_id,
+        trace.target.tokens[step].id,
     }
-    for index, word in enumerate(trace.target.words):
-        first = word.first_token
-        ids = [candidate.id for candidate in trace.steps[first].top_candidates]
-        others = [i for i in ids if i not in {*excluded, trace.target.tokens[first].id}]
-        yield from ((index, first, token) for token in others[:MAX_ALTERNATIVES])
+    ids = [candidate.id for candidate in trace.steps[step].top_candidates]
+    return [i for i in ids if i not in excluded][:MAX_ALTERNATIVES]
 
 
 def _complete_words(
@@ -196,16 +191,15 @@ def _complete_words(
 
 def _extract_word(explained: ExplainedModel, hypothesis: Hypothesis, first: int) -> TokenCandidate:
     """Return the word that starts at token `first`."""
-    pieces = [explained.display_target_token(token)[0] for token in hypothesis.tokens[first:]]
+    tokenizer, ids = explained.tokenizers.target, hypothesis.tokens_without_eos[first:]
+    pieces = [tokenizer.pieces[token_id] for token_id in ids]
     starts = mark_word_starts(pieces, explained.languages[1])
-    end = next((i for i, is_start in enumerate(starts) if is_start and i), len(pieces))
-    ids = hypothesis.tokens[first : first + end]
-    ids = tuple(token for token in ids if token != explained.special_tokens.target_eos_id)
+    ids = ids[: next((i for i, is_start in enumerate(starts) if is_start and i), len(ids))]
     log_prob = sum(hypothesis.token_log_probs[first : first + len(ids)])
     return TokenCandidate(
         id=ids[0],
         piece=pieces[0],
-        text=explained.tokenizers.target.decode(ids).strip() or pieces[0],
+        text=tokenizer.decode(ids).strip() or pieces[0],
         log_prob=log_prob,
         probability=math.exp(log_prob),
     )

@@ -114,6 +114,14 @@ class BatchNorm(nn.BatchNorm1d):
         return super().forward(x_NM)
 
 
+NORMS: Mapping[str, type[nn.Module]] = {
+    "layer": nn.LayerNorm,
+    "batch": BatchNorm,
+    "none": nn.Identity,
+}
+"""The norms by their names in `NormConfig`."""
+
+
 class FeedForward(nn.Module):
     """Two linear layers with an activation function in between, applied to each position."""
 

@@ -13,7 +13,7 @@ from seq2see.model.attention import (
 )
 from seq2see.model.basic_modules import (
     ACTIVATIONS,
-    BatchNorm,
+    NORMS,
     Dropout,
     FeedForward,
     PostNormResidual,
@@ -212,8 +212,7 @@ class ModelBuilder:
     def build_norm(self) -> nn.Module:
         """Build a norm for the tokens of a batch, [N, M]."""
         norm = self.config.norm
-        kinds = {"layer": nn.LayerNorm, "batch": BatchNorm, "none": nn.Identity}
-        return kinds[norm.kind](self.config.d_model, eps=norm.eps)
+        return NORMS[norm.kind](self.config.d_model, eps=norm.eps)
 
     def build_token_embedding(self, vocab_size: int) -> TokenEmbedding:
         """Build a token embedding."""

@@ -269,7 +269,7 @@ class Service:
             context,
             _compute_trace_cost(model, request.text),
             lambda: ablate_heads_on_contrastive_pair(
-                ExplainedModel.from_translator(model.torch_translator),
+                ExplainedModel(model.torch_translator),
                 pair,
                 request.interventions,
                 context.raise_if_canceled,

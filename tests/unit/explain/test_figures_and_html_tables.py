@@ -10,6 +10,7 @@ from base64 import b64decode
 from functools import cache
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.explain import (
+    AblateLayer,
     ExplainedModel,
     Trace,
     TraceOptions,
@@ -35,6 +37,7 @@ from seq2see.explain.head_ablation import (
     HeadImportance,
     HeadImportanceReport,
     compute_contrastive_log_prob_differences,
+    measure_head_importance,
 )
 from seq2see.explain.pronoun_test import (
     PronounReport,
@@ -44,7 +47,7 @@ from seq2see.explain.pronoun_test import (
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
-from seq2see.translator import Translator
+from seq2see.translator import Translation, Translator
 
 LINES = ["the cat sleeps .", "a dog runs </script> <b>", "我 喜欢 猫 。", "le chat dort ."]
 LONG_LINE = "The cat sleeps . A dog runs . The cat runs . A dog sleeps ."
@@ -63,7 +66,7 @@ def explained_model(languages: tuple[str, str] = ("en", "zh")) -> ExplainedModel
     sizes = {"d_model": 8, "d_ff": 8, "heads": 2, "encoder_layers": 2, "decoder_layers": 2}
     torch.manual_seed(3)
     model = Transformer.from_config(ModelConfig(vocab_size=tokenizers.source.vocab_size, **sizes))
-    return ExplainedModel(TorchEngine(model.eval()), tokenizers, languages)
+    return ExplainedModel(Translator(TorchEngine(model.eval()), tokenizers, languages))
 
 
 @cache
@@ -137,6 +140,13 @@ def test_figure_of_one_head(tmp_path: Path) -> None:
         cached_trace().attention_map("encoder", 9, "self")
 
 
+def test_figure_without_decoder_layers_is_rejected(tmp_path: Path) -> None:
+    ablations = [AblateLayer(stack="decoder", layer=layer) for layer in (0, 1)]
+    trace = trace_translation(explained_model(), "the cat sleeps .", None, SHORT, ablations)
+    with pytest.raises(InputError, match="needs cross-attention, but all decoder layers"):
+        trace.save(tmp_path / "a.svg")
+
+
 @pytest.mark.skipif(len(draw.list_figure_fonts()) < 2, reason="no Chinese font is installed")
 def test_chinese_labels_use_a_font_with_these_characters(tmp_path: Path) -> None:
     """matplotlib warns about missing characters, and warnings are errors."""
@@ -146,7 +156,7 @@ def test_chinese_labels_use_a_font_with_these_characters(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "nowhere/a.html"])
 def test_invalid_output_paths_are_rejected(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="must end with one of .json|there is no directory"):
+    with pytest.raises(InputError, match="must end with one of .json|cannot be written"):
         cached_trace().save(tmp_path / name)
 
 
@@ -304,15 +314,26 @@ def test_head_importance_splits_long_lines_as_the_translator(
     assert json.loads(done.stdout)["baseline_bleu"] == pytest.approx(100)
 
 
-def test_model_keeps_the_settings_of_its_translator() -> None:
+def test_head_importance_keeps_the_settings_of_the_translator() -> None:
     source = explained_model()
     alignment = AlignmentConfig(layer=0, heads=(1,))
     engine = TorchEngine(source.model, alignment=alignment, stop_rule="beam_full")
-    translator = Translator(engine, source.tokenizers, source.languages, max_tokens=7)
-    explained = ExplainedModel.from_translator(translator).with_interventions([])
-    assert explained.engine.alignment == alignment
-    assert explained.engine.stop_rule == "beam_full"
-    assert explained.max_tokens == 7
+    settings = {"max_tokens": 7, "max_sentences_per_line": 3}
+    translator = Translator(engine, source.tokenizers, source.languages, **settings)
+    used: list[Translator] = []
+
+    def record_translator(translator: Translator, texts: list[str], *_: Any) -> list[Translation]:
+        used.append(translator)
+        return [Translation("", 0.0, 0.0) for _ in texts]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Translator, "translate", record_translator)
+        measure_head_importance(ExplainedModel(translator), LINES, LINES)
+    assert len(used) == 1 + len(list_head_ablations(source.model))
+    for each in used:
+        assert isinstance(each.engine, TorchEngine)
+        assert (each.engine.alignment, each.engine.stop_rule) == (alignment, "beam_full")
+        assert (each.max_tokens, each.max_sentences_per_line) == (7, 3)
 
 
 @pytest.mark.parametrize(

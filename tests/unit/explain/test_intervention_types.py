@@ -37,6 +37,7 @@ from seq2see.explain.source_attribution import compute_attention_rollout
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import Translator
 
 SRC = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 8, 0, 0]])
 TGT = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
@@ -300,7 +301,7 @@ def explained_model(**settings: Any) -> ExplainedModel:
     with torch.no_grad():  # larger weights make attention less uniform than at initialization
         for weight in model.parameters():
             weight.mul_(2.0)
-    return ExplainedModel(TorchEngine(model.eval()), tokenizers(), ("en", "fr"))
+    return ExplainedModel(Translator(TorchEngine(model.eval()), tokenizers(), ("en", "fr")))
 
 
 def trace_with(*interventions: Intervention, search: SearchConfig = SHORT) -> Trace:

@@ -22,6 +22,7 @@ from seq2see.explain.source_attribution import (
 from seq2see.explain.trace_format import AttributionMethod, SourceAttribution
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.translator import Translator
 
 METHODS: tuple[AttributionMethod, ...] = (
     "attention",
@@ -44,7 +45,7 @@ def explained_model(**settings: Any) -> ExplainedModel:
     torch.manual_seed(5)
     table = {"vocab_size": tokenizers().source.vocab_size, **sizes, **settings}
     model = Transformer.from_config(ModelConfig(**table)).eval()
-    return ExplainedModel(TorchEngine(model), tokenizers(), ("en", "fr"))
+    return ExplainedModel(Translator(TorchEngine(model), tokenizers(), ("en", "fr")))
 
 
 @cache
@@ -101,7 +102,7 @@ def test_integrated_gradients_sum_to_log_prob_change() -> None:
 def test_gradient_x_input_equals_numerical_derivative() -> None:
     """The sum over tokens is the derivative along the token embeddings."""
     explained = explained_model()
-    explained = explained.with_model(explained.model.double())
+    explained = ExplainedModel(explained.translator, explained.model.double())
     trace = trace_translation(
         explained, TEXT, "le chat dort .", options=TraceOptions(attributions=("gradient_x_input",))
     )

@@ -231,7 +231,7 @@ def test_half_precision_is_close_to_single_precision(dtype: torch.dtype) -> None
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # vmap of the fused kernel
 def test_functional_gradients_support_padding() -> None:
-    """`torch.func` supports the custom gradients of `UnpaddedLayout`."""
+    """`torch.func` supports the custom gradients of `BatchLayout`."""
     model = Transformer.from_config(config()).double().eval()
     x = torch.randn(*SRC.shape, 8, dtype=torch.float64)
 
