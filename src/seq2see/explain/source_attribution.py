@@ -7,7 +7,6 @@ target token given the tokens before it. `attention` and `rollout` use attention
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from seq2see.explain.trace_format import (
 from seq2see.model import EncoderOutput
 
 # B batch, T steps, S source tokens, W source words, M features of the model, P quadrature points,
-# N segments of the path, K their ends
+# N segments of the path, K their ends, A attribution methods
 
 QUADRATURE_POINTS, INITIAL_SEGMENTS, MAX_SEGMENTS, SEGMENTS_PER_BATCH = 4, 8, 256, 8
 """Integrated gradients: points per segment of the path; initial and maximum number of segments;
@@ -185,24 +184,25 @@ class SourceAttributor:
         """
         with torch.inference_mode(False), torch.enable_grad():
             baseline, tokens = self._split_input()
-            ranges = [
-                (i / INITIAL_SEGMENTS, (i + 1) / INITIAL_SEGMENTS) for i in range(INITIAL_SEGMENTS)
-            ]
-            segments = self._integrate(baseline, tokens, ranges)
-            change_T = torch.stack([segment.log_prob_change_T for segment in segments]).sum(0)
-            scale_T = change_T.abs().clamp(min=MIN_LOG_PROB_CHANGE)
-            while len(segments) < MAX_SEGMENTS:
-                deltas_NT = torch.stack([segment.delta_T for segment in segments]) / scale_T
+            ends = torch.linspace(0, 1, INITIAL_SEGMENTS + 1).to(tokens)
+            range_N2 = torch.stack((ends[:-1], ends[1:]), dim=1)
+            values_NTS, change_NT = self._integrate(baseline, tokens, range_N2)
+            scale_T = change_NT.sum(0).abs().clamp(min=MIN_LOG_PROB_CHANGE)
+            while len(range_N2) < MAX_SEGMENTS:
+                deltas_NT = (values_NTS.sum(2) - change_NT) / scale_T
                 if _has_converged(deltas_NT):
                     break
-                inexact, exact = _split_by_error(segments, deltas_NT)
-                halves = [half for segment in inexact for half in segment.split_in_half()]
-                segments = exact + self._integrate(baseline, tokens, halves)
-        values_TS = torch.stack([segment.attributions_TS for segment in segments]).sum(0)
-        delta_T = torch.stack([segment.delta_T for segment in segments]).sum(0)
+                errors_N = deltas_NT.abs().amax(1)
+                is_inexact_N = errors_N >= errors_N.max() / 4
+                halves_N2 = _split_in_half(range_N2[is_inexact_N])
+                halved = (halves_N2, *self._integrate(baseline, tokens, halves_N2))
+                kept = (x_N[~is_inexact_N] for x_N in (range_N2, values_NTS, change_NT))
+                range_N2, values_NTS, change_NT = map(torch.cat, zip(kept, halved, strict=True))
+        delta_T = (values_NTS.sum(2) - change_NT).sum(0)
         delta = float((delta_T.abs() / scale_T).max())
+        values_TS = to_numpy(values_NTS.sum(0))
         return _build_attribution(
-            self.source, "integrated_gradients", to_numpy(values_TS), is_signed=True, delta=delta
+            self.source, "integrated_gradients", values_TS, is_signed=True, delta=delta
         )
 
     def _split_input(self) -> tuple[Tensor, Tensor]:
@@ -231,67 +231,38 @@ class SourceAttributor:
         ]
 
     def _integrate(
-        self, baseline: Tensor, tokens: Tensor, ranges: Sequence[tuple[float, float]]
-    ) -> list[IntegrationPathSegment]:
-        """Integrate gradients over segments of the path, given by their start and end."""
-        segments: list[IntegrationPathSegment] = []
-        for first in range(0, len(ranges), SEGMENTS_PER_BATCH):
-            batch = ranges[first : first + SEGMENTS_PER_BATCH]
-            range_N2 = torch.tensor(batch, dtype=tokens.dtype, device=tokens.device)
-            points_P, weights_P = _quadrature(range_N2)
+        self, baseline: Tensor, tokens: Tensor, range_N2: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Integrate gradients over segments of the path, given by their start and end.
+
+        Returns the integrals of each segment, [N, T, S], and its change in log-probability, [N, T].
+        """
+        values, changes = [], []
+        for batch_N2 in range_N2.split(SEGMENTS_PER_BATCH):
+            points_P, weights_P = _quadrature(batch_N2)
             gradients = self._compute_gradients(baseline + points_P[:, None, None] * tokens)
             values_TPS = torch.stack(
                 [torch.einsum("p,psm,sm->ps", weights_P, each, tokens[0]) for each in gradients]
             )
-            values_TNS = values_TPS.unflatten(1, (len(batch), -1)).sum(2)
+            values.append(values_TPS.unflatten(1, (len(batch_N2), -1)).sum(2).transpose(0, 1))
             with torch.no_grad():
-                ends_KSM = baseline + range_N2.flatten()[:, None, None] * tokens
+                ends_KSM = baseline + batch_N2.flatten()[:, None, None] * tokens
                 log_probs_KT = self.compute_log_probs(self._encode(ends_KSM))
-            change_NT = log_probs_KT[1::2] - log_probs_KT[::2]
-            segments += [
-                IntegrationPathSegment(*ends, values_TNS[:, index], change_NT[index])
-                for index, ends in enumerate(batch)
-            ]
-        return segments
+            changes.append(log_probs_KT[1::2] - log_probs_KT[::2])
+        return torch.cat(values), torch.cat(changes)
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrationPathSegment:
-    """A segment of the path from the baseline (0) to the input (1)."""
-
-    start: float
-    end: float
-    attributions_TS: Tensor
-    """Integrated gradients on this segment."""
-    log_prob_change_T: Tensor
-    """Change in log-probability on this segment."""
-
-    @property
-    def delta_T(self) -> Tensor:
-        """Error: the sum of the attributions minus the change in log-probability."""
-        return self.attributions_TS.sum(1) - self.log_prob_change_T
-
-    def split_in_half(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return start and end of both halves."""
-        middle = (self.start + self.end) / 2
-        return (self.start, middle), (middle, self.end)
+def _split_in_half(range_N2: Tensor) -> Tensor:
+    """Return both halves of each segment, given by their start and end."""
+    middle_N = range_N2.mean(1)
+    halves_N4 = torch.stack((range_N2[:, 0], middle_N, middle_N, range_N2[:, 1]), dim=1)
+    return halves_N4.view(-1, 2)
 
 
 def _has_converged(deltas_NT: Tensor) -> bool:
     """Return whether the total error is small, and not only because errors cancel out."""
     total, absolute = deltas_NT.sum(0).abs().max(), deltas_NT.abs().sum(0).max()
     return bool(total <= CONVERGENCE_TOLERANCE and absolute <= 10 * CONVERGENCE_TOLERANCE)
-
-
-def _split_by_error(
-    segments: Sequence[IntegrationPathSegment], deltas_NT: Tensor
-) -> tuple[list[IntegrationPathSegment], list[IntegrationPathSegment]]:
-    """Return the segments with at least a quarter of the largest error, and the others."""
-    errors = deltas_NT.abs().amax(1).tolist()
-    threshold = max(errors) / 4
-    inexact = [s for s, error in zip(segments, errors, strict=True) if error >= threshold]
-    exact = [s for s, error in zip(segments, errors, strict=True) if error < threshold]
-    return inexact, exact
 
 
 def _quadrature(range_N2: Tensor) -> tuple[Tensor, Tensor]:
@@ -313,12 +284,17 @@ def correlate_attribution_methods(
     """
     if len(attributions) < 2 or attributions[0].word_scores.shape[1] < MIN_CORRELATED_WORDS:
         return None
-    ranks = [
-        np.stack([average_ranks(row) for row in np.abs(each.word_scores)]) for each in attributions
-    ]
-    table = [[_mean_correlation(a, b) for b in ranks] for a in ranks]
+    ranks_ATW = np.array(
+        [[average_ranks(row) for row in np.abs(each.word_scores)] for each in attributions]
+    )
+    ranks_ATW -= ranks_ATW.mean(2, keepdims=True)
+    with np.errstate(invalid="ignore"):  # the correlation with a constant row is undefined
+        ranks_ATW /= np.linalg.norm(ranks_ATW, axis=2, keepdims=True)
+    correlation_TAA = np.einsum("atw,btw->tab", ranks_ATW, ranks_ATW)
+    is_defined_TAA = ~np.isnan(correlation_TAA)
+    means_AA = np.nansum(correlation_TAA, 0) / np.maximum(is_defined_TAA.sum(0), 1)
     return MethodCorrelationMatrix(
-        methods=tuple(each.method for each in attributions), correlation=np.array(table, np.float32)
+        methods=[each.method for each in attributions], correlation=means_AA.astype(np.float32)
     )
 
 
@@ -328,14 +304,3 @@ def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
     ends = np.cumsum(counts)
     means: NDArray[np.float64] = ends - (counts + 1) / 2
     return means[group]
-
-
-def _mean_correlation(a_TW: NDArray[np.float64], b_TW: NDArray[np.float64]) -> float:
-    """Return the mean over steps of Pearson's correlation between rows."""
-    a_TW = a_TW - a_TW.mean(1, keepdims=True)
-    b_TW = b_TW - b_TW.mean(1, keepdims=True)
-    norms_T = np.sqrt((a_TW**2).sum(1) * (b_TW**2).sum(1))
-    is_defined = norms_T > 0  # the correlation with a constant row is undefined
-    if not is_defined.any():
-        return 0.0
-    return float(((a_TW * b_TW).sum(1)[is_defined] / norms_T[is_defined]).mean())
