@@ -29,15 +29,22 @@ Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[tuple[Index, ...], Field(min_length=1, strict=False)]
 
 
-class AblateHeads(Config):
-    """Set the output of heads to zero."""
+class HeadIntervention(Config):
+    """Base class of changes of the heads of attention modules."""
 
-    kind: Literal["ablate_heads"] = "ablate_heads"
+    kind: str
     stack: StackName
-    layer: Index
+    layer: Index | None
     attention: AttentionKind
     heads: Indices | None = None
     """Indices of heads; None for all heads."""
+
+
+class AblateHeads(HeadIntervention):
+    """Set the output of heads to zero."""
+
+    kind: Literal["ablate_heads"] = "ablate_heads"
+    layer: Index
 
 
 class AblateSublayer(Config):
@@ -57,28 +64,20 @@ class AblateLayer(Config):
     layer: Index
 
 
-class ScaleAttentionScores(Config):
+class ScaleAttentionScores(HeadIntervention):
     """Multiply attention scores before the softmax: with 0 the weights are uniform."""
 
     kind: Literal["scale_scores"] = "scale_scores"
-    stack: StackName
     layer: Index
-    attention: AttentionKind
-    heads: Indices | None = None
-    """Indices of heads; None for all heads."""
     factor: float
 
 
-class MaskKeys(Config):
+class MaskKeys(HeadIntervention):
     """Mask key positions in attention."""
 
     kind: Literal["mask_keys"] = "mask_keys"
-    stack: StackName
     layer: Index | None = None
     """Index of the layer; None for all layers."""
-    attention: AttentionKind
-    heads: Indices | None = None
-    """Indices of heads; None for all heads."""
     keys: Indices
     """Positions of masked keys."""
 
@@ -162,7 +161,7 @@ def collect_head_changes(
         if isinstance(each, AblateSublayer):
             if (each.stack, each.layer, each.sublayer) == module.site:
                 changes.ablated.update(all_heads)
-        elif isinstance(each, AblateHeads | ScaleAttentionScores | MaskKeys):
+        elif isinstance(each, HeadIntervention):
             layer = module.site.layer if each.layer is None else each.layer
             if (each.stack, layer, each.attention) != module.site:
                 continue

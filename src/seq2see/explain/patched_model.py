@@ -7,7 +7,7 @@ cache as the original does and can be used wherever a `Transformer` is accepted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -76,16 +76,9 @@ def copy_with_replaced_modules(model: ModuleT, edits: Iterable[ModuleEdit]) -> M
 
     Inner modules are replaced before those that contain them.
     """
-    clone = _copy_modules(model)
+    clone = deepcopy(model, {id(x): x for x in (*model.parameters(), *model.buffers())})
     for name, replace_module in sorted(edits, key=lambda edit: -edit[0].count(".")):
         clone.set_submodule(name, replace_module(clone.get_submodule(name)), strict=True)
-    return clone
-
-
-def _copy_modules(module: ModuleT) -> ModuleT:
-    clone = copy(module)
-    children = {name: child and _copy_modules(child) for name, child in module._modules.items()}
-    clone.__dict__["_modules"] = children
     return clone
 
 
@@ -138,6 +131,9 @@ class AttentionWithChangedHeads(AttentionFunction):
 
 class SkippedEncoderLayer(nn.Module):
     """An encoder layer that returns its input."""
+
+    def __init__(self, _: nn.Module) -> None:
+        super().__init__()
 
     def forward(self, x_NM: Tensor, *_: object) -> Tensor:
         """Return the input."""
@@ -197,7 +193,8 @@ def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[Modu
     """
     match intervention:
         case AblateLayer(stack=stack, layer=layer):
-            yield f"{stack}.layers.{layer}", _skip_layer
+            skipped = {"encoder": SkippedEncoderLayer, "decoder": SkippedDecoderLayer}[stack]
+            yield f"{stack}.layers.{layer}", skipped
         case AblateSublayer(stack=stack, layer=layer, sublayer=sublayer):
             yield f"{stack}.layers.{layer}.{_SUBLAYERS[sublayer]}_residual", AblatedResidual
         case ShiftPositions(stack=stack, offset=offset):
@@ -209,9 +206,3 @@ def _list_edits(model: Transformer, intervention: Intervention) -> Iterator[Modu
                 is_relative = isinstance(module.attention, RelativeAttention)
                 if module.site.stack == stack and is_relative:
                     yield f"{name}.attention.distances", lambda _: RelativePositions()
-
-
-def _skip_layer(inner: nn.Module) -> nn.Module:
-    if isinstance(inner, DecoderLayer | SkippedDecoderLayer):
-        return SkippedDecoderLayer(inner)
-    return SkippedEncoderLayer()
