@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ from seq2see.explain.words import build_source_sentence
 from seq2see.model import AttentionRecorder
 from seq2see.text.tokenizer import find_offsets_in_original_text
 
-# B sentences, H heads, T queries, S source tokens
+# N sentences, L layers, H heads, T queries, S source tokens
 
 DEFAULT_CASES = 300
 """Default number of pairs: 95 % intervals of about ±6 percentage points."""
@@ -239,20 +240,19 @@ def run_pronoun_test(
     masked_pairs = [p.masked_pair for p in pronouns if p.masked_pair]
     return PronounReport(
         corpus="builtin:fables-short/test" if use_short_corpus else "builtin:fables/test",
-        examples=tuple(_build_case(explained, fable) for fable in examples),
+        examples=[_build_case(explained, fable) for fable in examples],
         accuracy=_measure_accuracy(explained, pairs),
         masked_accuracy=_measure_accuracy(explained, masked_pairs),
-        heads=tuple(_count_antecedent_preferences(explained, cases)),
+        heads=_count_antecedent_preferences(explained, cases),
     )
 
 
 def _measure_accuracy(
     explained: ExplainedModel, pairs: Sequence[ContrastivePair]
 ) -> ProportionWithConfidenceInterval:
-    scores = compute_contrastive_log_prob_differences(explained, pairs)
-    return ProportionWithConfidenceInterval.from_counts(
-        sum(score > 0 for score in scores), len(scores)
-    )
+    differences = compute_contrastive_log_prob_differences(explained, pairs)
+    num_correct = sum(difference > 0 for difference in differences)
+    return ProportionWithConfidenceInterval.from_counts(num_correct, len(pairs))
 
 
 def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounCaseResult:
@@ -265,61 +265,64 @@ def _build_case(explained: ExplainedModel, fable: FableSentencePair) -> PronounC
     sentence = build_source_sentence(explained, fable.source, ids)
     return PronounCaseResult(
         source=fable.source,
-        tokens=tuple(token.text for token in sentence.tokens),
+        tokens=[token.text for token in sentence.tokens],
         correct_token=explained.display_target_token(tokens.correct_id)[1],
         wrong_token=explained.display_target_token(tokens.wrong_id)[1],
         correct_probability=math.exp(tokens.correct_log_prob),
         wrong_probability=math.exp(tokens.wrong_log_prob),
         log_prob_difference=results.log_prob_difference,
-        pronoun_attention=tuple(
-            HeadAttentionFromPronoun(layer=layer, head=head, weights=tuple(weights))
-            for layer, weights_HS in sorted(_record_pronoun_attention(explained, fable).items())
-            for head, weights in enumerate(weights_HS.tolist())
-        ),
+        pronoun_attention=[
+            HeadAttentionFromPronoun(layer=layer, head=head, weights=weights)
+            for layer, head, weights in _iter_heads(_record_pronoun_attention(explained, fable))
+        ],
         ablations=results.ablations,
     )
 
 
+def _iter_heads(values_LH: Tensor) -> Iterator[tuple[int, int, Any]]:
+    """Yield layer, head and value of each encoder head."""
+    for layer, heads in enumerate(values_LH.tolist()):
+        yield from ((layer, head, value) for head, value in enumerate(heads))
+
+
 @torch.inference_mode()
-def _record_pronoun_attention(
-    explained: ExplainedModel, fable: FableSentencePair
-) -> dict[int, Tensor]:
-    """Return the attention from "it" in each encoder layer, mean over its tokens, [H, S]."""
+def _record_pronoun_attention(explained: ExplainedModel, fable: FableSentencePair) -> Tensor:
+    """Return the attention from "it" in each encoder layer, mean over its tokens, [L, H, S]."""
     assert fable.pronoun
     ids = explained.encode_source(fable.source)
     recorder = AttentionRecorder(lambda site: site.stack == "encoder")
     explained.model.encode(explained.build_source_BS(ids), recorder)
-    tokens = _find_tokens(explained, fable.source, ids, fable.pronoun.source_index)
-    return {
-        site.layer: weights[0][:, tokens].mean(1) for site, weights in recorder.weights_BHTS.items()
-    }
+    tokens = _find_tokens(explained, fable.source, fable.pronoun.source_index)
+    weights_LHTS = torch.cat([*recorder.weights_BHTS.values()])
+    return weights_LHTS[:, :, tokens].mean(2)
 
 
-def _find_tokens(explained: ExplainedModel, text: str, ids: Sequence[int], word: int) -> list[int]:
+def _find_tokens(explained: ExplainedModel, text: str, word: int) -> list[int]:
     """Return the indices of the tokens of a word, given its index in the fable."""
+    ids = explained.encode_source(text)
     start, end = [match.span() for match in WORD_PATTERN.finditer(text)][word]
-    num_before = 0 if explained.special_tokens.source_bos_id is None else 1
+    num_before = int(explained.special_tokens.source_bos_id is not None)
     offsets = find_offsets_in_original_text(explained.tokenizers.source, ids, text)
     return [num_before + i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+
+
+def _prefers_antecedent(explained: ExplainedModel, fable: FableSentencePair) -> Tensor:
+    """Return for each head whether the antecedent gets more attention than the other noun."""
+    assert fable.pronoun
+    weights_LHS = _record_pronoun_attention(explained, fable)
+    antecedent_LH, distractor_LH = (
+        weights_LHS[:, :, _find_tokens(explained, fable.source, word)].sum(2)
+        for word in (fable.pronoun.antecedent_index, fable.pronoun.distractor_index)
+    )
+    return antecedent_LH > distractor_LH
 
 
 def _count_antecedent_preferences(
     explained: ExplainedModel, cases: Sequence[FableSentencePair]
 ) -> Iterator[HeadAntecedentPreference]:
     """Yield for each head how often the antecedent gets more attention than the other noun."""
-    counts: dict[tuple[int, int], int] = {}
-    for fable in cases:
-        assert fable.pronoun
-        ids = explained.encode_source(fable.source)
-        antecedent, distractor = (
-            _find_tokens(explained, fable.source, ids, word)
-            for word in (fable.pronoun.antecedent_index, fable.pronoun.distractor_index)
-        )
-        for layer, weights_HS in _record_pronoun_attention(explained, fable).items():
-            prefers_H = weights_HS[:, antecedent].sum(1) > weights_HS[:, distractor].sum(1)
-            for head, prefers in enumerate(prefers_H.tolist()):
-                counts[layer, head] = counts.get((layer, head), 0) + prefers
-    for (layer, head), count in sorted(counts.items()):
+    prefers_NLH = torch.stack([_prefers_antecedent(explained, fable) for fable in cases])
+    for layer, head, count in _iter_heads(prefers_NLH.sum(0)):
         proportion = ProportionWithConfidenceInterval.from_counts(count, len(cases))
         yield HeadAntecedentPreference(layer=layer, head=head, proportion=proportion)
 

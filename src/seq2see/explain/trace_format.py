@@ -79,9 +79,6 @@ JsonTensor = Annotated[
 """A NumPy array that is encoded by `encode_tensor` in JSON."""
 
 
-TRACE_FORMAT: Literal["seq2see-trace"] = "seq2see-trace"
-
-
 TRACE_VERSION = 2
 OUTPUT_FORMATS = (".json", ".html", *FIGURE_FORMATS)
 """Extensions of the files that a trace or a report can be written to."""
@@ -246,11 +243,8 @@ class AttentionModuleTrace(TraceBaseModel):
 
     def mean_weights(self) -> NDArray[np.float32] | None:
         """Return the mean over the heads that are not ablated, or None if all are."""
-        heads = [head for head in range(len(self.weights)) if head not in self.ablated_heads]
-        if not heads:
-            return None
-        mean: NDArray[np.float32] = self.weights[heads].mean(0)
-        return mean
+        weights = np.delete(self.weights, self.ablated_heads, axis=0)
+        return weights.mean(0) if len(weights) else None
 
 
 class LayerOutputNorms(TraceBaseModel):
@@ -369,8 +363,6 @@ class SavableResult(TraceBaseModel):
             raise InputError(
                 f"the output file must end with one of {allowed}, but is {path} instead"
             )
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
         if suffix in FIGURE_FORMATS:
             self.save_figure(path)
             return
@@ -381,7 +373,7 @@ class SavableResult(TraceBaseModel):
 class Trace(SavableResult):
     """Everything that was recorded while one sentence was translated."""
 
-    format: Literal["seq2see-trace"] = TRACE_FORMAT
+    format: Literal["seq2see-trace"] = "seq2see-trace"
     version: Annotated[int, Field(ge=TRACE_VERSION, le=TRACE_VERSION)] = TRACE_VERSION
     seq2see_version: str = __version__
     model: ModelShape
