@@ -90,8 +90,3 @@ class DecoderCache:
             for memory, layer in zip(memories, self.layers, strict=True)
         ]
         self.beams_per_source = parents_BK.size(1)
-
-    def extend(self, layers: list[LayerCache], num_tokens: int) -> None:
-        """Replace the caches of all layers at once, after `num_tokens` more tokens."""
-        self.layers = layers
-        self.length += num_tokens

@@ -187,7 +187,8 @@ class Decoder(_LayerStack):
             x_NM, new_caches[i] = layer(x_NM, layout, cache.layers[i], memory_mask, recorder)
             if listener := recorder.layer_listener("decoder", i):
                 listener(layout.unflatten(x_NM))
-        cache.extend(new_caches, ids_BT.size(1))
+        cache.layers = new_caches  # all layers at once, also if one of them fails
+        cache.length += ids_BT.size(1)
         return layout.unflatten(self.norm(x_NM))
 
     def _layout(self, ids_BT: Tensor) -> BatchLayout:

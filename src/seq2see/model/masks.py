@@ -70,12 +70,18 @@ def masked_softmax(scores_BHTS: Tensor, masked: Tensor | None) -> Tensor:
 class BatchLayout:
     """Converts between sentences [B, T, M] and the flat tokens of a batch [N, M].
 
-    This class treats padding as tokens, so both forms are views of the same memory.
+    Args:
+        batch_size: Number of sentences.
+        length: Number of tokens of a padded sentence.
+        index_N: Indices of the tokens that are not padding. `flatten` selects them, and `unflatten`
+            fills padding with zeros. By default padding is treated as tokens, so that both forms
+            are views of the same memory.
     """
 
-    def __init__(self, batch_size: int, length: int) -> None:
+    def __init__(self, batch_size: int, length: int, index_N: Tensor | None = None) -> None:
         self.batch_size = batch_size
         self.length = length
+        self.index_N = index_N
 
     @staticmethod
     def from_padding(padding_BT: Tensor, unpad_threshold: float = 0.0) -> BatchLayout:
@@ -83,32 +89,19 @@ class BatchLayout:
 
         A small share of padding costs less than the copies. This is a sync point.
         """
-        num_padding = int(padding_BT.count_nonzero())
-        if num_padding > unpad_threshold * padding_BT.numel():
-            return UnpaddedLayout(padding_BT)
-        return BatchLayout(*padding_BT.shape)
+        index_N = None
+        if int(padding_BT.count_nonzero()) > unpad_threshold * padding_BT.numel():
+            index_N = padding_BT.logical_not().flatten().nonzero().squeeze(1)
+        return BatchLayout(len(padding_BT), padding_BT.size(1), index_N)
 
     def flatten(self, x_BTM: Tensor) -> Tensor:
         """Return the tokens of all sentences, [N, M]."""
-        return x_BTM.flatten(0, 1)
+        x_NM = x_BTM.flatten(0, 1)
+        return x_NM if self.index_N is None else x_NM.index_select(0, self.index_N)
 
     def unflatten(self, x_NM: Tensor) -> Tensor:
-        """Return the tokens as sentences, [B, T, M]."""
+        """Return the tokens as sentences, [B, T, M], with zeros where padding was removed."""
+        if self.index_N is not None:
+            zeros_NM = x_NM.new_zeros(self.batch_size * self.length, x_NM.size(1))
+            x_NM = zeros_NM.index_put_((self.index_N,), x_NM)
         return x_NM.view(self.batch_size, self.length, -1)
-
-
-class UnpaddedLayout(BatchLayout):
-    """Removes padding from the flat tokens; `unflatten` fills it with zeros."""
-
-    def __init__(self, padding_BT: Tensor) -> None:
-        super().__init__(*padding_BT.shape)
-        self.index_N = padding_BT.logical_not().flatten().nonzero().squeeze(1)
-
-    def flatten(self, x_BTM: Tensor) -> Tensor:
-        """Return the tokens that are not padding, [N, M]."""
-        return x_BTM.flatten(0, 1).index_select(0, self.index_N)
-
-    def unflatten(self, x_NM: Tensor) -> Tensor:
-        """Return the tokens as sentences, [B, T, M], with zeros at padding."""
-        zeros_NM = x_NM.new_zeros(self.batch_size * self.length, x_NM.size(1))
-        return super().unflatten(zeros_NM.index_put_((self.index_N,), x_NM))

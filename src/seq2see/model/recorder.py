@@ -8,7 +8,7 @@ listener; without a listener the fused implementation runs and nothing extra is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
@@ -73,25 +73,20 @@ class NullRecorder:
 NULL_RECORDER = NullRecorder()
 
 
+@dataclass(slots=True, eq=False)
 class AttentionRecorder:
-    """Keeps the attention weights of the last call of each selected module.
+    """Keeps the attention weights of the last call of each selected module."""
 
-    Args:
-        is_selected: Returns whether a module is recorded.
-        inner: A recorder that receives everything as well.
-    """
-
-    def __init__(
-        self, is_selected: Callable[[AttentionModuleId], bool], inner: Recorder = NULL_RECORDER
-    ) -> None:
-        self._is_selected = is_selected
-        self._inner = inner
-        self.weights_BHTS: dict[AttentionModuleId, Tensor] = {}
+    is_selected: Callable[[AttentionModuleId], bool]
+    """Returns whether a module is recorded."""
+    inner: Recorder = NULL_RECORDER
+    """A recorder that receives everything as well."""
+    weights_BHTS: dict[AttentionModuleId, Tensor] = field(default_factory=dict)
 
     def attention_listener(self, site: AttentionModuleId) -> AttentionListener | None:
         """Return the listener of a selected module, or else the listener of `inner`."""
-        inner_listener = self._inner.attention_listener(site)
-        if not self._is_selected(site):
+        inner_listener = self.inner.attention_listener(site)
+        if not self.is_selected(site):
             return inner_listener
 
         def store(record: AttentionIntermediates) -> None:
@@ -103,4 +98,4 @@ class AttentionRecorder:
 
     def layer_listener(self, stack: StackName, layer: int) -> LayerListener | None:
         """Return the listener of `inner`."""
-        return self._inner.layer_listener(stack, layer)
+        return self.inner.layer_listener(stack, layer)
