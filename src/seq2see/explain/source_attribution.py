@@ -53,17 +53,28 @@ def compute_attribution(
         InputError: If `rollout` is computed for a model with Linformer attention.
     """
     attributor = SourceAttributor(explained, trace)
+    values_TS: FloatArray | None = None
+    delta: float | None = None
     match method:
         case "attention":
-            return _build_attribution(trace.source, method, trace.mean_cross_attention())
+            values_TS = trace.mean_cross_attention()
         case "rollout":
-            return _build_attribution(trace.source, method, compute_attention_rollout(trace))
+            values_TS = compute_attention_rollout(trace)
         case "gradient_x_input":
-            return attributor.gradient_x_input()
+            values_TS = attributor.gradient_x_input()
         case "integrated_gradients":
-            return attributor.integrated_gradients()
-        case "occlusion":
-            return attributor.occlusion()
+            values_TS, delta = attributor.integrated_gradients()
+        case "occlusion":  # of whole words
+            words_TW = attributor.occlusion()
+    if values_TS is not None:
+        words_TW = sum_by_word(values_TS, trace.source)
+    return SourceAttribution(
+        method=method,
+        token_scores=values_TS,
+        word_scores=words_TW,
+        is_signed=method not in {"attention", "rollout"},
+        convergence_delta=delta,
+    )
 
 
 def sum_by_word(values_TS: FloatArray, source: TokenizedSentence) -> FloatArray:
@@ -109,23 +120,6 @@ def _roll_out(
     return result
 
 
-def _build_attribution(
-    source: TokenizedSentence,
-    method: AttributionMethod,
-    values_TS: FloatArray,
-    *,
-    is_signed: bool = False,
-    delta: float | None = None,
-) -> SourceAttribution:
-    return SourceAttribution(
-        method=method,
-        token_scores=values_TS,
-        word_scores=sum_by_word(values_TS, source),
-        is_signed=is_signed,
-        convergence_delta=delta,
-    )
-
-
 class SourceAttributor:
     """Computes attributions to the source with gradients or perturbed inputs."""
 
@@ -148,8 +142,8 @@ class SourceAttributor:
         target_BT1 = self.target_T.expand(len(input_BT), -1)[..., None]
         return log_probs_BTV.gather(2, target_BT1)[..., 0]
 
-    def occlusion(self) -> SourceAttribution:
-        """Return the decrease in log-probability when each source word is masked in turn.
+    def occlusion(self) -> FloatArray:
+        """Return the decrease in log-probability when each source word is masked in turn, [T, W].
 
         The tokens of the word are replaced by padding, so that the other positions do not change.
         """
@@ -160,27 +154,23 @@ class SourceAttributor:
             sources.append(masked_1S)
         log_probs = [self.compute_log_probs(self.model.encode(ids_1S)) for ids_1S in sources]
         original_T, *occluded = (row_1T[0] for row_1T in log_probs)
-        words = torch.stack([original_T - row_T for row_T in occluded], dim=1)
-        return SourceAttribution(
-            method="occlusion", token_scores=None, word_scores=to_numpy(words), is_signed=True
-        )
+        return to_numpy(torch.stack([original_T - row_T for row_T in occluded], dim=1))
 
-    def gradient_x_input(self) -> SourceAttribution:
-        """Return the gradient times the token embedding, without its position."""
+    def gradient_x_input(self) -> FloatArray:
+        """Return the gradient times the token embedding, without its position, [T, S]."""
         with torch.inference_mode(False), torch.enable_grad():
             baseline, tokens = self._split_input()
             gradients = self._compute_gradients(baseline + tokens)
-            values_TS = torch.stack([(gradient * tokens).sum(-1)[0] for gradient in gradients])
-        return _build_attribution(
-            self.source, "gradient_x_input", to_numpy(values_TS), is_signed=True
-        )
+            return to_numpy(torch.stack([(each * tokens).sum(-1)[0] for each in gradients]))
 
-    def integrated_gradients(self) -> SourceAttribution:
+    def integrated_gradients(self) -> tuple[FloatArray, float]:
         """Integrate gradients along the path from the baseline to the input.
 
         The baseline has positions without token embeddings. On each segment of the path, the
         attributions must sum to the change in log-probability (Sundararajan et al., 2017);
         segments with large errors are halved.
+
+        Returns the integrals, [T, S], and the largest relative error of the sum of a row.
         """
         with torch.inference_mode(False), torch.enable_grad():
             baseline, tokens = self._split_input()
@@ -199,11 +189,7 @@ class SourceAttributor:
                 kept = (x_N[~is_inexact_N] for x_N in (range_N2, values_NTS, change_NT))
                 range_N2, values_NTS, change_NT = map(torch.cat, zip(kept, halved, strict=True))
         delta_T = (values_NTS.sum(2) - change_NT).sum(0)
-        delta = float((delta_T.abs() / scale_T).max())
-        values_TS = to_numpy(values_NTS.sum(0))
-        return _build_attribution(
-            self.source, "integrated_gradients", values_TS, is_signed=True, delta=delta
-        )
+        return to_numpy(values_NTS.sum(0)), float((delta_T.abs() / scale_T).max())
 
     def _split_input(self) -> tuple[Tensor, Tensor]:
         """Return the baseline, and the difference between the input and the baseline."""
