@@ -102,15 +102,11 @@ class AttentionWithChangedHeads(AttentionFunction):
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
         """Return the scores, scaled per head."""
         scores_BHTS = self.inner.compute_scores(queries_BHTD, keys_BHSD)
-        if not self.changes.score_scales:
-            return scores_BHTS
         return scores_BHTS * self._factors_H11(self.changes.score_scales, scores_BHTS)
 
     def weighted_sum(self, weights_BHTS: Tensor, values_BHSD: Tensor) -> Tensor:
         """Return the outputs of the heads; zeros for ablated heads."""
         output_BHTD = self.inner.weighted_sum(weights_BHTS, values_BHSD)
-        if not self.changes.ablated:
-            return output_BHTD
         factors = dict.fromkeys(self.changes.ablated, 0.0)
         return output_BHTD * self._factors_H11(factors, output_BHTD)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,27 +139,21 @@ class TraceRecorder:
         internals = list(self._take_internals(record.log_probs_BKV.flatten(0, 1)))
         parents, self._live = self._live, {}
         for row, rank in (record.statuses_BC != CandidateStatus.NONE).nonzero().tolist():
-            search_index = int(record.beam.search_index_B[row])
-            parent_beam = int(record.candidates.parents_BC[row, rank])
-            recorded = self._record_node(
-                record, row, rank, internals, parents.get((search_index, parent_beam))
-            )
-            if (next_beam := int(record.next_beam_BC[row, rank])) >= 0:
-                self._live[search_index, next_beam] = recorded
-            if recorded.node.status == "finished":
-                self._finished.append(recorded)
+            self._record_candidate(record, row, rank, internals, parents)
 
-    def _record_node(
+    def _record_candidate(
         self,
         record: StepRecord,
         row: int,
         rank: int,
         internals: Sequence[StepInternals],
-        parent: RecordedNode | None,
-    ) -> RecordedNode:
-        """Add the node of a candidate, given by its row and its rank in the row."""
+        parents: Mapping[tuple[int, int], RecordedNode],
+    ) -> None:
+        """Add the node of the candidate with this rank in a row."""
         candidates, step = record.candidates, record.beam.length
+        search_index = int(record.beam.search_index_B[row])
         parent_beam = int(candidates.parents_BC[row, rank])
+        parent = parents.get((search_index, parent_beam))
         token_id = int(candidates.tokens_BC[row, rank])
         piece, text = self.explained.display_target_token(token_id)
         log_prob = float(candidates.log_probs_BC[row, rank])
@@ -168,7 +162,7 @@ class TraceRecorder:
             id=len(self.nodes),
             parent=parent.node.id if parent else None,
             step=step,
-            search_index=int(record.beam.search_index_B[row]),
+            search_index=search_index,
             token_id=token_id,
             piece=piece,
             text=text,
@@ -183,7 +177,11 @@ class TraceRecorder:
         log_probs_V = record.log_probs_BKV[row, parent_beam]
         token_rank = int((log_probs_V > log_probs_V[token_id]).sum())
         of_parent = internals[row * record.log_probs_BKV.size(1) + parent_beam]
-        return RecordedNode(node, parent, of_parent, token_rank)
+        recorded = RecordedNode(node, parent, of_parent, token_rank)
+        if node.status == "alive":
+            self._live[search_index, int(record.next_beam_BC[row, rank])] = recorded
+        elif node.status == "finished":
+            self._finished.append(recorded)
 
     def _take_internals(self, log_probs_RV: Tensor) -> Iterator[StepInternals]:
         """Yield the internals of each hypothesis; copies, which do not keep the batch alive."""

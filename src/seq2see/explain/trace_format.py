@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from html import escape
-from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -53,17 +52,10 @@ def decode_tensor(value: object) -> NDArray[Any]:
     try:
         fields: Any = value
         data = b64decode(fields["data"], validate=True)
-        numbers = np.frombuffer(data, _DTYPES[fields["dtype"]])
-        shape = [int(size) for size in fields["shape"]]
+        return np.frombuffer(data, _DTYPES[fields["dtype"]]).reshape(fields["shape"])
     except (KeyError, TypeError, ValueError) as error:
-        allowed = "numbers in base64, next to a shape and the dtype float32 or uint8"
+        allowed = "numbers in base64, next to their shape and the dtype float32 or uint8"
         raise ConfigError(Problem("data", f"must be {allowed}: {error}")) from None
-    if numbers.size != prod(shape):
-        raise ConfigError(
-            Problem("data", f"must have {prod(shape)} numbers, but has {numbers.size} instead")
-        )
-    array: NDArray[Any] = numbers.reshape(shape)
-    return array
 
 
 def to_numpy(tensor: Tensor, dtype: Any = np.float32) -> NDArray[Any]:

@@ -337,7 +337,7 @@ def test_json_round_trip() -> None:
         Trace.from_json(json.dumps({**table, "version": 3}))
     table["attention"][0]["weights"]["data"] = "AAAAAA=="
     with pytest.raises(
-        ConfigError, match="`attention.0.weights.data` must have .* but has 1 instead"
+        ConfigError, match="`attention.0.weights.data` must be numbers .* array of size 1 into"
     ):
         Trace.from_json(json.dumps(table))
 
