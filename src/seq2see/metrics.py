@@ -92,6 +92,10 @@ _TOKENIZATIONS: Mapping[str, Tokenization] = {
 """Languages with their own tokenizer; the default of the others is 13a or char."""
 
 
+DEFAULT_SEED = 12345
+"""The seed of sacrebleu."""
+
+
 class MetricOptions(TypedDict, total=False):
     """Options of a metric. They are part of its signature."""
 
@@ -168,16 +172,16 @@ class MetricStatistics:
         return np.array([self.compute_value(row) for row in self.line_statistics[system]])
 
     def compute_score(
-        self, stats: Float64Array, interval: tuple[float, float] | None = None, **settings: int
+        self, system: int = 0, samples: int = 0, seed: int = DEFAULT_SEED
     ) -> MetricScore:
-        """Return the score of the given statistics per line, with its signature.
-
-        `settings` are added to the signature.
-        """
-        result = self._compute(stats.sum(axis=0))
-        details = result if isinstance(result, BLEUScore) else None
-        signature = self.format_signature(**settings)
-        return MetricScore(self.metric, float(result.score), signature, details, interval)
+        """Return the score of a system; see `compute_metric_score`."""
+        result = self._compute(self.line_statistics[system].sum(axis=0))
+        value, details = float(result.score), result if isinstance(result, BLEUScore) else None
+        if not samples:
+            return MetricScore(self.metric, value, self.format_signature(), details)
+        interval = compute_interval_95(bootstrap_scores(self, samples, seed)[system])
+        signature = self.format_signature(bs=samples, seed=seed)
+        return MetricScore(self.metric, value, signature, details, interval)
 
     def format_signature(self, **settings: int) -> str:
         """Return the signature of sacrebleu, with the given settings added."""
@@ -283,10 +287,6 @@ def _choose_tokenization(options: MetricOptions) -> Tokenization:
     return tokenization
 
 
-DEFAULT_SEED = 12345
-"""The seed of sacrebleu."""
-
-
 def bootstrap_scores(statistics: MetricStatistics, samples: int, seed: int) -> Float64Array:
     """Return the score of each system on each resampled test set, [systems, samples].
 
@@ -342,22 +342,8 @@ def compute_metric_score(
     Raises:
         InputError: If the numbers of lines differ or an option is invalid.
     """
-    return score_statistics(
-        MetricStatistics(metric, [hypotheses], references, options), samples, seed
-    )
-
-
-def score_statistics(
-    statistics: MetricStatistics, samples: int = 0, seed: int = DEFAULT_SEED
-) -> MetricScore:
-    """Return the score of the statistics of one system; see `compute_metric_score`."""
-    (stats,) = statistics.line_statistics
-    if not samples:
-        return statistics.compute_score(stats)
-    (values,) = bootstrap_scores(statistics, samples, seed)
-    return statistics.compute_score(
-        stats, interval=compute_interval_95(values), bs=samples, seed=seed
-    )
+    statistics = MetricStatistics(metric, [hypotheses], references, options)
+    return statistics.compute_score(0, samples, seed)
 
 
 SignificanceTest = Literal["bootstrap", "randomization"]
@@ -399,7 +385,7 @@ def compare_statistics(
         InputError: If the number of samples is below 1.
     """
     num_bootstrap, num_swaps = (1000, 10_000) if samples is None else (samples, samples)
-    first, second = map(statistics.compute_score, statistics.line_statistics)
+    first, second = map(statistics.compute_score, (0, 1))
     difference = second.value - first.value
     resampled_first, resampled_second = bootstrap_scores(statistics, num_bootstrap, seed)
     differences = resampled_second - resampled_first

@@ -263,7 +263,7 @@ def score_translations(
         for metric in scoring.metrics
     }
     scores = {
-        metric: metrics.score_statistics(one, scoring.resamples, scoring.seed)
+        metric: one.compute_score(0, scoring.resamples, scoring.seed)
         for metric, one in statistics.items()
     }
     length_buckets = score_by_length(statistics, evaluation_set.sentence_lengths)
