@@ -178,31 +178,23 @@ def unknown_setting_problem(name: str, valid: Collection[str]) -> Problem:
 
 _MIN_SIMILARITY = 0.7
 """Names that are less similar are not suggested."""
-_WORD_SEPARATORS = re.compile(r"[-_. ]")
 
 
 def find_close_matches(name: str, names: Iterable[str]) -> list[str]:
     """Return at most three names that may have been meant, the most similar first."""
-    similarities = {each: _similarity(name, each) for each in names}
+    similarities = {each: _similarity(name.strip("-").lower(), each) for each in names}
     threshold = max(_MIN_SIMILARITY, max(similarities.values(), default=0) - 0.05)
     matches = [each for each in similarities if similarities[each] >= threshold]
     return sorted(matches, key=lambda each: -similarities[each])[:3]
 
 
 def _similarity(name: str, other: str) -> float:
-    """Return a similarity of at most 1; a single word is compared with each word of the other.
-
-    A beginning of the other name, of three characters or more, is similar to it.
-    """
-    name, other = name.lstrip("-").lower(), other.lstrip("-").lower()
-    words = [] if _WORD_SEPARATORS.search(name) else _WORD_SEPARATORS.split(other)
-    is_prefix = len(name) > 2 and any(each.startswith(name) for each in (other, *words))
-    whole = _ratio(_WORD_SEPARATORS.sub("", name), _WORD_SEPARATORS.sub("", other))
-    return max(whole, 0.9 * is_prefix, *(_ratio(name, word) for word in words))
-
-
-def _ratio(a: str, b: str) -> float:
-    return SequenceMatcher(None, a, b).ratio()
+    """Return the similarity to the other name or its most similar word; beginnings are similar."""
+    other = other.strip("-").lower()
+    return max(
+        0.9 if word != name and word.startswith(name) else SequenceMatcher(None, name, word).ratio()
+        for word in (other, *re.split(r"[-_. ]", other))
+    )
 
 
 _EXPECTED_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
