@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 
 class Seq2SeeError(Exception):
@@ -65,18 +66,14 @@ class TrainingError(Seq2SeeError):
 
 
 @contextmanager
-def reading(name: object) -> Iterator[None]:
-    """Convert an OSError in the block to an InputError: the named file cannot be read."""
+def _converting_os_errors(action: str, name: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be {action}: {error.strerror or error}") from None
 
 
-@contextmanager
-def writing(name: object) -> Iterator[None]:
-    """Convert an OSError in the block to an InputError: the named file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{name} cannot be written: {error.strerror or error}") from None
+reading = partial(_converting_os_errors, "read")
+"""Converts an OSError in the block to an InputError: the named file cannot be read."""
+writing = partial(_converting_os_errors, "written")
+"""Converts an OSError in the block to an InputError: the named file cannot be written."""
