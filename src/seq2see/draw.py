@@ -7,7 +7,7 @@ that nothing overlaps.
 from __future__ import annotations
 
 import math
-import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -23,12 +23,9 @@ from matplotlib.font_manager import findSystemFonts, fontManager
 from matplotlib.text import Text
 
 from seq2see.errors import InputError, writing
+from seq2see.registries import FIGURE_FORMATS
 
 BLUE, ORANGE, GREEN, RED, GRAY = "#3b6ea5", "#d9822b", "#4c9a62", "#c0392b", "#8a8f98"
-
-
-FIGURE_FORMATS = (".png", ".svg", ".pdf")
-
 
 _EAST_ASIAN_FONTS = (
     *("CJK", "PingFang", "YaHei", "SimHei"),
@@ -36,8 +33,6 @@ _EAST_ASIAN_FONTS = (
 )
 """Parts of the names of fonts with Chinese, Japanese and Korean characters."""
 _POINTS_PER_INCH = 72
-_BREAKABLE = re.compile(r"[\u2e80-\uffef]|[^\s\u2e80-\uffef]+\s*|\s+")
-"""Units after which a line may break: a word, or a character of a script without spaces."""
 _STYLE: Any = {  # matplotlib types the keys as a Literal
     "font.size": 9,
     "axes.spines.top": False,
@@ -97,12 +92,8 @@ def _measuring_canvas() -> FigureCanvasAgg:
     return FigureCanvasAgg(Figure(dpi=_POINTS_PER_INCH))
 
 
-def measure_max_text_width(texts: Sequence[str], size: float, weight: str = "normal") -> float:
-    """Return the width of the widest text in inches; `size` is in points."""
-    return max((_measure_width(text, size, weight) for text in texts), default=0.0)
-
-
-def _measure_width(text: str, size: float, weight: str) -> float:
+def measure_text_width(text: str, size: float, weight: str = "normal") -> float:
+    """Return the width of a text in inches; `size` is in points."""
     canvas = _measuring_canvas()
     drawn = Text(text=text, parse_math=False, fontsize=size, fontweight=weight)
     drawn.set(fontfamily=list(list_figure_fonts()), figure=canvas.figure)
@@ -111,13 +102,9 @@ def _measure_width(text: str, size: float, weight: str) -> float:
 
 
 def wrap_text(text: str, width: float, size: float, weight: str = "normal") -> list[str]:
-    """Return the lines of a text that is wrapped to a width in inches."""
-    lines = [""]
-    for unit in _BREAKABLE.findall(text):
-        if lines[-1] and _measure_width((lines[-1] + unit).rstrip(), size, weight) > width:
-            lines.append("")
-        lines[-1] += unit
-    return [line.rstrip() for line in lines]
+    """Return the lines of a text that is wrapped to approximately a width in inches."""
+    num_lines = measure_text_width(text, size, weight) / width
+    return textwrap.wrap(text, max(1, int(len(text) / max(1, num_lines))))
 
 
 def style_axes_frame(axes: Axes) -> None:
@@ -277,7 +264,7 @@ def save_diverging_heatmap(path: Path | str, title: str, heatmap: Heatmap) -> No
     """Draw a heatmap with numbers in its cells: blue below 0, red above."""
     max_size = float(np.nanmax(np.abs(heatmap.values), initial=1e-9))
     width = 0.62 * len(heatmap.column_labels) + 2.2
-    width = max(width, measure_max_text_width([title], 11, "bold") + 0.3)
+    width = max(width, measure_text_width(title, 11, "bold") + 0.3)
     size = (width, 0.34 * len(heatmap.row_labels) + 1.3)
     with open_figure_saved_on_exit(path, size, title) as figure:
         axes = figure.add_subplot()
@@ -391,4 +378,4 @@ def _draw_thumbnails(
 
 
 def _max_small_width(labels: Sequence[str]) -> float:
-    return measure_max_text_width(labels, _SMALL) + 0.1
+    return max(measure_text_width(label, _SMALL) for label in labels) + 0.1

@@ -104,6 +104,7 @@ UNSUPPORTED_MARKUP_EXTENSIONS = (
 UNSUPPORTED_EXTENSIONS = (*UNSUPPORTED_OFFICE_EXTENSIONS, *UNSUPPORTED_MARKUP_EXTENSIONS)
 """Extensions of known formats that cannot be translated. All others are plain text, such as those
 of languages (`.en`, `.ps`)."""
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
 COMPRESSED_EXTENSIONS = (".gz", ".xz", ".zst")
 SUPPORTED_FORMATS_MESSAGE = (
     f"supported are plain text and {', '.join(DOCUMENT_EXTENSIONS[len(PLAIN_TEXT.extensions) :])}"
