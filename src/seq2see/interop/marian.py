@@ -219,16 +219,15 @@ def _read_tokenizers(directory: Path) -> TokenizerPair:
     if not (directory / "source.spm").exists():
         joint = Tokenizer.load(directory / "spm.model")
         return TokenizerPair(joint, joint)
+    target_vocab = directory / "target_vocab.json"
+    if not target_vocab.exists():
+        target_vocab = directory / "vocab.json"
+    vocab_files = {"source": directory / "vocab.json", "target": target_vocab}
     tokenizers = []
-    for side in ("source", "target"):
-        is_target = side == "target"
-        path = directory / "vocab.json"
-        if is_target and (directory / "target_vocab.json").exists():
-            path = directory / "target_vocab.json"
+    for side, path in vocab_files.items():
         model = Tokenizer.load(directory / f"{side}.spm").serialized_model
-        tokenizers.append(
-            Tokenizer(replace_vocabulary(model, _read_json_object(path), is_target=is_target))
-        )
+        vocab, is_target = _read_json_object(path), side == "target"
+        tokenizers.append(Tokenizer(replace_vocabulary(model, vocab, is_target=is_target)))
     return TokenizerPair(*tokenizers)
 
 
@@ -249,11 +248,10 @@ def _find_languages(directory: Path, settings: Mapping[str, Any]) -> tuple[str, 
 def _read_json_object(path: Path) -> dict[str, Any]:
     """Return the content of a JSON file. Raises `InputError` if it is not an object."""
     with reading(f"`{path}`"):
-        data = path.read_bytes()
-    try:
-        content = json.loads(data)
-    except ValueError as error:
-        raise InputError(f"`{path}` cannot be read: {error}") from None
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise InputError(f"`{path}` cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"`{path}` must be a JSON object, but is {type(content).__name__} instead")
     return content
