@@ -16,7 +16,7 @@ import torch
 
 from seq2see.bundle import Bundle
 from seq2see.cli import main
-from seq2see.cli.train import train_from_recipe
+from seq2see.cli.training_run import train_from_recipe
 from seq2see.data import digit_tasks, fables
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe

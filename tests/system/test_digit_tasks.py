@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2see.cli.train import train_from_recipe
+from seq2see.cli.training_run import train_from_recipe
 from seq2see.data import digit_tasks
 from seq2see.settings import Recipe
 from seq2see.training.training_log import read_training_log

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from seq2see.bundle import Bundle
-from seq2see.cli.train import TrainingProgressDisplay
+from seq2see.cli.training_run import TrainingProgressDisplay
 from seq2see.errors import TrainingError
 from seq2see.training import checkpoints as checkpoints_module, training_session
 from seq2see.training.objective import Objective

@@ -180,7 +180,9 @@ def test_resume_warns_if_run_directory_has_no_run(run, tiny_recipe, tmp_path, mo
     def print_training(*_: object) -> None:
         typer.echo("training", err=True)
 
-    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", print_training)
+    monkeypatch.setattr(
+        sys.modules["seq2see.cli.training_run"], "train_from_recipe", print_training
+    )
     arguments = ["train", tiny_recipe, "-o", tmp_path / "nope"]
     warning = f"seq2see: {tmp_path / 'nope'} has no run to resume: starting a new one\n"
     assert run(*arguments).err == "training\n"
@@ -194,7 +196,9 @@ def test_resume_warns_if_run_directory_has_no_run(run, tiny_recipe, tmp_path, mo
 def test_only_first_worker_prints_the_resume_warning(
     run, tiny_recipe, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["seq2see.cli.train"], "train_from_recipe", lambda *_: None)
+    monkeypatch.setattr(
+        sys.modules["seq2see.cli.training_run"], "train_from_recipe", lambda *_: None
+    )
     monkeypatch.setenv("RANK", "1")
     assert run("train", tiny_recipe, "-o", tmp_path / "nope", "--resume").err == ""
 

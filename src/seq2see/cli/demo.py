@@ -62,7 +62,7 @@ def demo(
 
 def train_demo_model(run_directory: Path, max_epochs: float, seed: int) -> None:
     """Train a model on the short form of the built-in corpus."""
-    from seq2see.cli.train import train_from_recipe
+    from seq2see.cli.training_run import train_from_recipe
     from seq2see.training.config import build_demo_config
 
     typer.echo("Training a small English-French Transformer on 10,000 sentence pairs.", err=True)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.train import TrainingProgressDisplay, train
+from seq2see.cli.train import train
+from seq2see.cli.training_run import TrainingProgressDisplay
 from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig, build_demo_config
 from seq2see.training.run_directory import RunPlan
@@ -168,7 +169,7 @@ def test_default_run_directory_is_named_after_recipe(
 ) -> None:
     directories = []
     monkeypatch.setattr(
-        sys.modules["seq2see.cli.train"],
+        sys.modules["seq2see.cli.training_run"],
         "train_from_recipe",
         lambda *args: directories.append(args[2]),
     )
