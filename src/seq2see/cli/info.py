@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2see.cli.options import JsonOption
 from seq2see.errors import InputError
 from seq2see.registries import PRESETS
+
+if TYPE_CHECKING:
+    from seq2see.text.training_text_statistics import (
+        LengthRatioBucket,
+        SideStatistics,
+        TrainingTextStatistics,
+    )
 
 _ModelArgument = Annotated[
     str,
@@ -46,7 +56,6 @@ def info(
 
 def _print_model(directory: Path, as_json: bool) -> None:
     from seq2see.bundle import Bundle
-    from seq2see.cli.training_text_output import format_training_text
     from seq2see.engines.loading import find_ctranslate2_problem
     from seq2see.model import count_parameters
 
@@ -83,3 +92,54 @@ def _print_preset(name: str, vocab_size: int, as_json: bool) -> None:
         typer.echo(json.dumps(record))
     else:
         typer.echo(format_model_summary(model))
+
+
+NOT_MEASURED = "Not measured: the model counts as trained on 1 sentence per line."
+
+
+def format_training_text(statistics: TrainingTextStatistics | None) -> str:
+    """Return a Markdown list of the statistics, or a sentence if there are none."""
+    if statistics is None:
+        return NOT_MEASURED
+    return "\n".join(f"- {line}" for line in _describe(statistics))
+
+
+def _describe(statistics: TrainingTextStatistics) -> Iterator[str]:
+    sides = {"source": statistics.source, "target": statistics.target}
+    yield f"measured: {statistics.num_pairs:,} pairs"
+    yield (
+        f"sentences per line: up to {statistics.max_sentences_per_line} in at least 5 % of the "
+        "source lines"
+    )
+    for name, side in sides.items():
+        yield f"{name} lines by number of sentences: {_format_sentence_shares(side)}"
+    for name, side in sides.items():
+        mean = f"{side.mean_tokens:.1f}"
+        yield f"tokens per {name} line: {mean} on average, at most {side.max_tokens}"
+    for bucket, following in zip_longest(statistics.length_ratios, statistics.length_ratios[1:]):
+        yield _format_length_ratio(bucket, following)
+    for name, side in sides.items():
+        yield f"scripts of the {name}: {_format_scripts(side.scripts)}"
+
+
+def _format_sentence_shares(side: SideStatistics) -> str:
+    shares = {number: share for number, share in enumerate(side.sentence_shares, 1) if share}
+    last = len(side.sentence_shares)
+    return ", ".join(
+        f"{number}{' or more' * (number == last > 1)}: {share:.2%}"
+        for number, share in shares.items()
+    )
+
+
+def _format_length_ratio(bucket: LengthRatioBucket, following: LengthRatioBucket | None) -> str:
+    """Return the usual ratio of a range of source lengths, two standard deviations around it."""
+    limit = f" to {following.min_source_tokens - 1}" if following else " or more"
+    low, high = (math.exp(bucket.mean + number * bucket.deviation) for number in (-2, 2))
+    return (
+        f"target/source tokens for {bucket.min_source_tokens}{limit} source tokens: "
+        f"{math.exp(bucket.mean):.2f}, usually {low:.2f} to {high:.2f} ({bucket.num_pairs:,} pairs)"
+    )
+
+
+def _format_scripts(scripts: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.1%}" for name, share in scripts.items()) or "no letters"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from seq2see.bundle import Bundle
 from seq2see.cli import app
-from seq2see.cli.training_text_output import NOT_MEASURED
+from seq2see.cli.info import NOT_MEASURED
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.training_text_statistics import measure_training_text
