@@ -124,19 +124,13 @@ def find_differences(
     """Return the sentences with different translations, largest difference of the metric first."""
     second_values = statistics.compute_sentence_values(1)
     gains = (second_values - statistics.compute_sentence_values(0)).tolist()
-    differences = [
-        SentenceDifference(
-            index + 1,
-            None if evaluation_set.sources is None else evaluation_set.sources[index],
-            evaluation_set.references[0][index],
-            first[index],
-            second[index],
-            gains[index],
-        )
-        for index in range(len(evaluation_set))
-        if first[index] != second[index]
-    ]
-    return sorted(differences, key=lambda difference: -abs(difference.gain))
+    sources: Sequence[str | None] = evaluation_set.sources or [None] * len(evaluation_set)
+    rows = zip(sources, evaluation_set.references[0], first, second, gains, strict=True)
+    differences = [SentenceDifference(line, *row) for line, row in enumerate(rows, 1)]
+    return sorted(
+        (each for each in differences if each.first != each.second),
+        key=lambda difference: -abs(difference.gain),
+    )
 
 
 def _find_better(comparison: MetricComparison) -> str | None:
