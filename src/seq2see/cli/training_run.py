@@ -147,5 +147,5 @@ def _format_validation(record: Mapping[str, Any]) -> str:
 
 def _format_scores(record: Mapping[str, Any]) -> str:
     """Return the scores of a record; there are none if validation computes only the loss."""
-    names = {name: metric.label for name, metric in METRICS.items()} | {"chrf": "chrF"}
-    return "".join(f"  {names[key]} {record[key]:.2f}" for key in names if key in record)
+    scored = (name for name in METRICS if name in record)
+    return "".join(f"  {METRICS[name].label} {record[name]:.2f}" for name in scored)

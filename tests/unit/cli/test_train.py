@@ -85,7 +85,7 @@ def test_without_terminal_only_scores_are_printed(capsys) -> None:
     display.write(train_record(10))
     display.write(validation_record(20))
     lines = capsys.readouterr().err.strip().splitlines()
-    expected = "update 20, epoch 1: nll 2.000  BLEU 12.50  chrF 30.00  best so far"
+    expected = "update 20, epoch 1: nll 2.000  BLEU 12.50  chrF2 30.00  best so far"
     assert lines[1:] == [expected]
 
 
