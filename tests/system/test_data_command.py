@@ -210,12 +210,11 @@ def test_init_writes_a_valid_recipe(
     assert "already exists" in again.stderr
 
 
-@pytest.mark.parametrize("languages", [["en,fr"], ["en", "fr"]], ids=["comma", "space"])
-def test_languages_with_comma_or_space(
-    corpus_directory: Path, tmp_path: Path, languages: list[str]
+def test_languages_of_the_option_name_the_output_files(
+    corpus_directory: Path, tmp_path: Path
 ) -> None:
     done = seq2see(
-        *("data", "split", f"{corpus_directory}/train.tsv", "--languages", *languages),
+        *("data", "split", f"{corpus_directory}/train.tsv", "--languages", "en,fr"),
         *("-o", str(tmp_path), "--valid-size", "9", "--test-size", "9"),
     )
     assert done.returncode == 0, done.stderr
@@ -266,6 +265,11 @@ INVALID_USES = {
         2,
         "--languages",
     ),
+    "languages without a comma": (
+        ["data", "check", "{}/train.tsv", "--languages", "en", "fr"],
+        2,
+        "`--languages` must be two values separated by a comma, but is 'en'",
+    ),
     "the same file twice": (
         ["init", "{}/train.en", "{}/./train.en", "-o", "{}/same"],
         1,
@@ -274,14 +278,20 @@ INVALID_USES = {
     "an empty corpus": (
         ["init", "{}/empty.en", "{}/empty.de", "-o", "{}/new"],
         1,
-        "the corpus must have more than 2 pairs, because the validation set and the test set take "
-        "1 each, but has 0",
+        "the corpus must have more than 2 pairs, because the validation set takes 1 and the test "
+        "set 1, but has 0",
     ),
     "too large an evaluation size": (
         ["init", "{}/test.tsv", "--languages", "en,fr", "-o", "{}/n", "--evaluation-size", "5"],
         1,
-        "the corpus must have more than 10 pairs, because the validation set and the test set take "
-        "5 each, but has 10",
+        "the corpus must have more than 10 pairs, because the validation set takes 5 and the test "
+        "set 5, but has 10",
+    ),
+    "an empty corpus to split": (
+        ["data", "split", "{}/empty.en", "{}/empty.de", "-o", "{}/new"],
+        1,
+        "the corpus must have more than 2,000 pairs, because the validation set takes 1,000 and "
+        "the test set 1,000, but has 0",
     ),
     "one language for two columns": (
         ["data", "check", "{}/train.tsv", "--format", "jsonl", "--languages", "en,en"],
@@ -302,7 +312,7 @@ INVALID_USES = {
     "too large validation and test sets": (
         ["data", "split", "{}/test.tsv", "-o", "{}/out"],
         1,
-        "must be less than the 10 pairs of the corpus, but is 2000",
+        "the corpus must have more than 2,000 pairs",
     ),
     "an unknown image format": (
         ["data", "check", "{}/test.tsv", "--plot", "{}/a.gif7"],

@@ -88,6 +88,17 @@ MISPLACED = {
         ["evaluate", "{m}", "--test-set", "a.en"],
         "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
     ),
+    "one file of a test set that a corpus must not contain": (
+        2,
+        ["data", "check", "builtin:fables", "--test-set", "a.en"],
+        "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+    ),
+    "one file to measure heads with": (
+        2,
+        ["explain", "{m}", "--head-importance", "a.en"],
+        "`--head-importance` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en "
+        "instead",
+    ),
     "missing file to score": (
         1,
         ["score", "{m}", "nope"],
@@ -393,8 +404,8 @@ def test_evaluate_rejects_model_options_with_hypotheses(run, model, tmp_path) ->
     done = run("evaluate", *files, "-o", tmp_path / "out", *options)
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "seq2see: `--output`, `--beam-size`, `--length-penalty`, `--search`, `--ensemble`, "
-        "`--precision`, `--engine`, `--device`, `--threads` must be left out with "
+        "seq2see: `--engine`, `--device`, `--threads`, `--precision`, `--ensemble`, "
+        "`--beam-size`, `--length-penalty`, `--search`, `--output` must be left out with "
         "`--hypotheses`: nothing is translated\n"
     )
     assert run("evaluate", *files, "--resamples", "0").status == 0
@@ -422,7 +433,7 @@ def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:
     done = run(*arguments, *options, "--device", "cpu", "--threads", "2", "--metric", "bleurt")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(
-        "seq2see: `--beam-size`, `--length-penalty`, `--engine`, `--device`, `--threads` must be "
+        "seq2see: `--engine`, `--device`, `--threads`, `--beam-size`, `--length-penalty` must be "
         "left out with two files: nothing is translated; `--metric` must be"
     )
     assert run(*arguments, "--resamples", "1").status == 0

@@ -25,6 +25,7 @@ from seq2see.cli.import_ import import_
 from seq2see.cli.info import info
 from seq2see.cli.init_splits_and_recipe import init
 from seq2see.cli.lab_experiments import app as lab
+from seq2see.cli.options import expand_option_groups
 from seq2see.cli.score_log_probability import score
 from seq2see.cli.serve import serve
 from seq2see.cli.train import train
@@ -42,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # importing rich would make --help slow
 )
 for command in (demo, init, train, translate, evaluate, compare, score, explain, serve):
-    app.command(cls=OneLineErrorCommand)(command)
+    app.command(cls=OneLineErrorCommand)(expand_option_groups(command))
 app.add_typer(data)
 app.add_typer(lab)
 app.command(cls=OneLineErrorCommand)(info)

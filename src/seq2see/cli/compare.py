@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli import corpora_and_path_checks, options
-from seq2see.cli.evaluate import build_table
-from seq2see.cli.usage_errors import call_all_collecting_errors, given_options
+from seq2see.cli.corpora_and_path_checks import read_translations
+from seq2see.cli.options import (
+    BeamSearchOptions,
+    EngineOptions,
+    EvaluationSetOptions,
+    JsonOption,
+    ScoringOptions,
+    build_translation_options,
+    check_no_model_options,
+)
+from seq2see.cli.usage_errors import call_all_collecting_errors
 from seq2see.errors import ConfigError, InputError
-from seq2see.registries import METRICS, EngineName, Tokenization
+from seq2see.registries import METRICS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from seq2see.evaluate import SystemComparison
     from seq2see.evaluate.comparison import SentenceDifference
 
-DEFAULT_METRICS = [name for name, metric in METRICS.items() if metric.is_compared]
+DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if metric.is_compared)
 
 _DIFF_MARKS = {"both": ("", ""), "first": ("[-", "-]"), "second": ("{+", "+}")}
 """Marks around words of one translation only, as in wdiff, for terminals without color."""
@@ -31,27 +39,17 @@ _DIFF_STYLES = {"both": "", "first": "red strike", "second": "green bold"}
 
 def compare(
     context: typer.Context,
+    *,
     first: Annotated[str, typer.Argument(metavar="A")],
     second: Annotated[str, typer.Argument(metavar="B")],
     files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
-    test_files: options.TestSetOption = None,
-    references: options.ReferencesOption = None,
-    test_columns: options.TestColumnsOption = None,
-    test_format: options.FormatOption = None,
-    language: options.ReferenceLanguageOption = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
-    ] = None,
-    tokenize: Tokenization | None = None,
-    lowercase: options.LowercaseOption = None,
+    test_set_options: EvaluationSetOptions,
+    scoring_options: ScoringOptions,
     resamples: Annotated[int | None, typer.Option(min=1, max=1_000_000)] = None,
     num_examples: Annotated[int, typer.Option(min=0)] = 5,
-    engine: EngineName = "auto",
-    device: options.DeviceOption = "auto",
-    threads: options.ThreadsOption = None,
-    beam_size: int | None = None,
-    length_penalty: float | None = None,
-    as_json: options.JsonOption = False,
+    engine_options: EngineOptions,
+    beam_search: BeamSearchOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two systems on a test set.
 
@@ -74,28 +72,22 @@ def compare(
     systems = first, second
     _check_systems_exist(systems)
     has_model = any(map(_is_model, systems))
-    _, _, (corpus, all_references), scoring, translation_options = call_all_collecting_errors(
-        lambda: None if has_model else _check_no_model_options(context),
+    _, _, test_set_options, scoring, translation_options = call_all_collecting_errors(
+        lambda: None if has_model else check_no_model_options(context, "two files"),
         lambda: _check_systems_come_first(context.meta["arguments"], first, files),
-        lambda: corpora_and_path_checks.build_test_set_config(
-            test_files, references, files or [], has_model, test_columns, test_format
-        ),
-        lambda: options.build_metrics_config(metrics or DEFAULT_METRICS, tokenize, lowercase),
-        lambda: options.build_translation_options(
-            {"beam_size": beam_size, "length_penalty": length_penalty}
-        ),
+        lambda: test_set_options.with_arguments(files or (), has_model),
+        lambda: scoring_options.build_config(metrics=DEFAULT_METRICS),
+        lambda: build_translation_options(beam_search),
     )
     with show_progress() as on_progress:
         models = {
-            system: options.load_translator(Path(system), engine, device, threads)
+            system: engine_options.load_translator(Path(system))
             for system in systems
             if _is_model(system)
         }
         languages = next((model.languages for model in models.values()), None)
-        test_set = corpora_and_path_checks.read_test_set(
-            corpus, all_references, languages, language
-        )
-        outputs: list[list[str]] = []
+        test_set = test_set_options.read(languages)
+        outputs = []
         for system in systems:
             if translator := models.get(system):
                 translations = translate_evaluation_set(
@@ -103,10 +95,8 @@ def compare(
                 )
                 outputs.append([translation.text for translation in translations])
             else:
-                outputs.append(corpora_and_path_checks.read_translations(system, test_set))
-    comparison = compare_systems(
-        _shorten_names(systems), outputs[0], outputs[1], test_set, scoring, resamples
-    )
+                outputs.append(read_translations(system, test_set))
+    comparison = compare_systems(systems, outputs[0], outputs[1], test_set, scoring, resamples)
     if as_json:
         typer.echo(json.dumps(comparison.to_json(num_examples), ensure_ascii=False))
     else:
@@ -126,15 +116,6 @@ def _is_model(system: str) -> bool:
     return Path(system).is_dir()
 
 
-def _check_no_model_options(context: typer.Context) -> None:
-    """Raise ConfigError if options that require a model are given."""
-    names = "beam_size", "length_penalty", "engine", "device", "threads"
-    if unused := given_options(context, *names):
-        raise ConfigError(
-            f"{', '.join(unused)} must be left out with two files: nothing is translated"
-        )
-
-
 def _check_systems_come_first(arguments: list[str], first: str, files: list[str] | None) -> None:
     """Raise ConfigError if the systems follow two files of an option, as in `--test-set a b X Y`.
 
@@ -148,16 +129,6 @@ def _check_systems_come_first(arguments: list[str], first: str, files: list[str]
                 f"A and B must come before the files of `{option}`: "
                 f"seq2see compare A B {option} {value} {first}"
             )
-
-
-def _shorten_names(systems: tuple[str, str]) -> tuple[str, str]:
-    """Return the shortest ends of the two paths that differ."""
-    first, second = (Path(system).resolve().parts for system in systems)
-    for count in range(1, max(len(first), len(second)) + 1):
-        ends = "/".join(first[-count:]), "/".join(second[-count:])
-        if ends[0] != ends[1]:
-            return ends
-    return first[-1], f"{first[-1]} (again)"
 
 
 def _print_comparison(comparison: SystemComparison, test_set: str, num_examples: int) -> None:
@@ -179,6 +150,8 @@ def _print_comparison(comparison: SystemComparison, test_set: str, num_examples:
 
 
 def _build_score_table(comparison: SystemComparison) -> Table:
+    from seq2see.cli.report_tables import build_table
+
     rows = []
     for one in comparison.metrics.values():
         values = f"{one.first.value:.2f}", f"{one.second.value:.2f}"

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2see.cli.usage_errors import LANGUAGE_CODE
 from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.registries import (
     PLAIN_TEXT,
@@ -24,10 +19,14 @@ from seq2see.registries import (
 )
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.evaluate import EvaluationSet
 
 STANDARD_INPUT = "-"
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
+"""Language code such as en or pt-BR."""
 
 _CODES = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
@@ -44,36 +43,24 @@ ISO_639_1 = frozenset(_CODES.split())
 # --- corpora ---
 
 
-@contextmanager
-def open_corpus(
-    files: list[str], languages: str | None, columns: str | None, format_name: str | None
-) -> Iterator[Corpus]:
-    """Yield the corpus that the options describe.
-
-    Standard input is copied to a temporary file, so that the corpus can be read several times.
-    """
-    from seq2see.data.corpus_config_and_reading import Corpus
-
-    with tempfile.TemporaryDirectory() as directory:
-        if files == [STANDARD_INPUT]:
-            files = [str(Path(directory, "standard-input.tsv"))]
-            with Path(files[0]).open("wb") as copy:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-        config = build_corpus_config(files, columns, format_name)
-        check_files_exist(files)
-        yield Corpus(config, parse_languages(languages) or infer_languages(files))
-
-
 def build_corpus_config(
-    files: list[str], columns: str | None, format_name: str | None
+    files: list[str], columns: str | None, format_name: str | None, files_name: str = "FILES"
 ) -> CorpusConfig:
-    """Return the config of a corpus from the options; raise ConfigError if they are invalid."""
+    """Return the config of a corpus from the options; raise ConfigError if they are invalid.
+
+    `files_name` is the name of the files in messages.
+    """
     from seq2see.data.corpus_config_and_reading import CorpusConfig
 
     pair: tuple[int | str, int | str] | None = _parse_pair(columns, "--columns")
     if pair and format_name != "jsonl" and all(str(column).isdecimal() for column in pair):
         pair = int(pair[0]), int(pair[1])
-    return CorpusConfig.model_validate({"files": files, "columns": pair, "format": format_name})
+    try:
+        return CorpusConfig.model_validate({"files": files, "columns": pair, "format": format_name})
+    except ConfigError as error:
+        raise ConfigError(
+            *(f"{files_name} {p.message}" if p.field == "files" else p for p in error.problems)
+        ) from None
 
 
 def check_files_exist(files: list[str]) -> None:
@@ -137,70 +124,17 @@ def format_corpus_name(files: list[str]) -> str:
     return "standard input" if files == [STANDARD_INPUT] else " and ".join(files)
 
 
-# --- test sets ---
+def write_clean_corpus(
+    corpus: Corpus, directory: Path, suffixes: Sequence[str], test_set: Corpus | None = None
+) -> Counter[str]:
+    """Write the accepted and the rejected pairs of a corpus; return the number per rule."""
+    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
+    from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
+    from seq2see.data.quality.analysis_and_filtering import accept_or_reject_pairs
 
-
-def build_test_set_config(
-    test_files: list[str] | None,
-    references: list[str] | None,
-    arguments: list[str],
-    has_model: bool,
-    columns: str | None,
-    format_name: str | None,
-) -> tuple[CorpusConfig | None, list[str]]:
-    """Return the config of the test set, None without one, and the additional reference files.
-
-    Args:
-        test_files: files of `--test-set`
-        references: files of `--reference`
-        arguments: further files of these options: Click parses `--test-set a.en a.de` as an option
-            and an argument
-        has_model: whether a model translates the test set, which must be given then
-        columns: see `build_corpus_config`
-        format_name: see `build_corpus_config`
-    """
-    all_test_files, all_references = list(test_files or ()), list(references or ())
-    (all_test_files if test_files or has_model else all_references).extend(arguments)
-    if has_model and not all_test_files:
-        raise ConfigError(
-            Problem("--test-set", "must be given: the sentences that the model translates")
-        )
-    config = build_corpus_config(all_test_files, columns, format_name) if all_test_files else None
-    return config, all_references
-
-
-def read_test_set(
-    config: CorpusConfig | None,
-    reference_files: list[str],
-    languages: tuple[str, str] | None = None,
-    language: str | None = None,
-) -> EvaluationSet:
-    """Read a test set with sources and references, further reference files, or both.
-
-    Args:
-        config: the test set; None if only references are given
-        reference_files: files with one reference per line
-        languages: languages of the model, if there is one
-        language: language of the references as stated by the user
-    """
-    from seq2see.data.corpus_config_and_reading import Corpus
-    from seq2see.data.readers import read_lines
-    from seq2see.evaluate import EvaluationSet
-
-    if not config and not reference_files:
-        raise ConfigError(Problem("--test-set", "or `--reference` must be given"))
-    references = [list(read_lines(name)) for name in reference_files]
-    if not config:
-        name = " and ".join(Path(name).name for name in reference_files)
-        target_language = language or infer_language(reference_files[0])
-        return EvaluationSet(name, tuple(references), None, (None, target_language))
-    files = list(config.files)
-    corpus = Corpus(config, languages or infer_languages(files))
-    test_set = EvaluationSet.from_corpus(corpus, references)
-    source, target = test_set.languages
-    inferred = next(filter(None, map(infer_language, [files[-1], *reference_files])), None)
-    target = language or target or inferred
-    return replace(test_set, name=format_corpus_name(files), languages=(source, target))
+    with show_corpus_progress() as on_stage:
+        results = accept_or_reject_pairs(corpus, None, corpus.languages, test_set, on_stage)
+        return write_accepted_and_rejected_pairs(results, directory, suffixes)
 
 
 def read_translations(name: str, test_set: EvaluationSet) -> list[str]:
@@ -225,11 +159,11 @@ def is_document(file: str) -> bool:
 
 
 def output_format_problem(file: str, output: Path) -> str | None:
-    """Return a message if the extension of the output contradicts the format of the input."""
+    """Return what the output must be if its extension contradicts the format of the input."""
     from seq2see.data.readers import is_compressed
 
     if is_compressed(str(output)):
-        return f"`--output` must be an uncompressed file, but is {output}: compress it afterwards"
+        return f"must be an uncompressed file, but is {output}: compress it afterwards"
     input_format = find_format_by_extension(Path(file)) or PLAIN_TEXT
     output_format = find_format_by_extension(output)
     is_unknown = (
@@ -239,7 +173,7 @@ def output_format_problem(file: str, output: Path) -> str | None:
         return None
     name = "standard input" if file == STANDARD_INPUT else file
     expected = "plain text" if input_format == PLAIN_TEXT else input_format.name
-    return f"`--output` must be {expected} like {name}, but is {output}"
+    return f"must be {expected} like {name}, but is {output}"
 
 
 def check_model_path_not_file(model: Path, file: str) -> None:
@@ -275,19 +209,11 @@ def check_file_to_translate(file: str, model: Path) -> None:
 # --- paths of results ---
 
 
-def check_extension(path: Path, extensions: Sequence[str], option: str) -> None:
-    """Raise ConfigError if a path has none of these extensions."""
-    if path.suffix.lower() not in extensions:
+def check_extension(path: Path | None, extensions: Sequence[str], option: str) -> None:
+    """Raise ConfigError if a path has none of these extensions; None is ignored."""
+    if path and path.suffix.lower() not in extensions:
         allowed = ", ".join(extensions)
         raise ConfigError(Problem(option, f"must end with one of {allowed}, but is {path} instead"))
-
-
-def check_plot_path(path: Path | None) -> None:
-    """Raise ConfigError if the extension is not that of a figure."""
-    from seq2see import draw
-
-    if path:
-        check_extension(path, draw.FIGURE_FORMATS, "--plot")
 
 
 def check_directories_exist(*directories: Path | None) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from seq2see import draw
 from seq2see.cli.corpus_and_translation_progress import format_duration
+from seq2see.cli.report_tables import build_table
 from seq2see.data.quality.report import (
     CorpusFinding,
     CorpusReport,
@@ -61,17 +61,15 @@ def _build_finding_table(report: CorpusReport, num_examples: int, seconds: float
 
 
 def _build_length_table(report: CorpusReport) -> Table:
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for column in ("", "language", "words", "words per line", "characters per line"):
-        table.add_column(column, justify="left" if column in {"", "language"} else "right")
+    rows = []
     for name, side in (("source", report.source), ("target", report.target)):
-        language = escape(side.declared_language or side.detected_language or "unknown")
+        language = side.declared_language or side.detected_language or "unknown"
         medians = (
             f"{lengths.median:,.0f} ({_format_range(lengths, ',.0f')})"
             for lengths in (side.words_per_line, side.characters_per_line)
         )
-        table.add_row(name, language, f"{side.words_per_line.total:,.0f}", *medians)
-    return table
+        rows.append((f"{name}, {escape(language)}", f"{side.words_per_line.total:,.0f}", *medians))
+    return build_table(("side, language", "words", "words per line", "characters per line"), rows)
 
 
 def _format_length_ratio(report: CorpusReport) -> str:

@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.corpora_and_path_checks import (
+    STANDARD_INPUT,
+    build_corpus_config,
+    check_extension,
     check_output_path,
-    check_plot_path,
-    format_corpus_name,
-    open_corpus,
     side_suffixes,
+    write_clean_corpus,
 )
-from seq2see.cli.options import (
-    ColumnsOption,
-    CorpusFilesArgument,
-    FormatOption,
-    JsonOption,
-    LanguagesOption,
-)
+from seq2see.cli.options import CorpusOptions, JsonOption, expand_option_groups
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, Problem
+from seq2see.registries import FIGURE_FORMATS
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import Corpus
@@ -38,11 +34,10 @@ app = typer.Typer(
 
 
 @app.command(cls=OneLineErrorCommand)
+@expand_option_groups
 def check(
-    files: CorpusFilesArgument,
-    languages: LanguagesOption = None,
-    columns: ColumnsOption = None,
-    format_name: FormatOption = None,
+    *,
+    corpus_options: CorpusOptions,
     test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
     tokenizer: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
     num_examples: Annotated[int, typer.Option(min=0, max=100)] = 2,
@@ -77,13 +72,10 @@ def check(
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
 
-    check_plot_path(plot)
+    check_extension(plot, FIGURE_FORMATS, "--plot")
     check_output_path(plot)
     config = QualityConfig(num_examples=max(num_examples, QualityConfig().num_examples))
-    with (
-        open_corpus(files, languages, columns, format_name) as corpus,
-        show_corpus_progress() as on_stage,
-    ):
+    with corpus_options.open() as corpus, show_corpus_progress() as on_stage:
         test_set = _read_test_set(test_files, corpus)
         tokenizers = _load_tokenizers(tokenizer)
         report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
@@ -94,26 +86,23 @@ def check(
             on_stage("measuring", report.num_pairs)
             seconds = suggested_recipe_and_training_time.estimate_training_seconds(report)
     if plot:
-        corpus_report_output.plot_corpus_report(report, format_corpus_name(files), plot)
+        corpus_report_output.plot_corpus_report(report, corpus_options.name, plot)
     if as_json:
         record = report.to_json()
         record["suggestion"]["seconds"] = seconds
         typer.echo(json.dumps(record, ensure_ascii=False))
     else:
-        corpus_report_output.print_corpus_report(
-            report, format_corpus_name(files), num_examples, seconds
-        )
+        corpus_report_output.print_corpus_report(report, corpus_options.name, num_examples, seconds)
     if report.faults:
         raise typer.Exit(1)
 
 
 @app.command(cls=OneLineErrorCommand)
+@expand_option_groups
 def clean(
-    files: CorpusFilesArgument,
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
-    languages: LanguagesOption = None,
-    columns: ColumnsOption = None,
-    format_name: FormatOption = None,
+    corpus_options: CorpusOptions,
     test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
 ) -> None:
     """Remove faulty pairs from a parallel corpus.
@@ -132,22 +121,11 @@ def clean(
             punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files
             (give the option twice).
     """
-    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
-    from seq2see.data.corpus_splitting_and_writing import (
-        REJECTED_FILE,
-        write_accepted_and_rejected_pairs,
-    )
-    from seq2see.data.quality import analysis_and_filtering
+    from seq2see.data.corpus_splitting_and_writing import REJECTED_FILE
 
-    with (
-        open_corpus(files, languages, columns, format_name) as corpus,
-        show_corpus_progress() as on_stage,
-    ):
+    with corpus_options.open() as corpus:
         test_set = _read_test_set(test_files, corpus)
-        results = analysis_and_filtering.accept_or_reject_pairs(
-            corpus, None, corpus.languages, test_set, on_stage
-        )
-        counts = write_accepted_and_rejected_pairs(results, output, side_suffixes(corpus.languages))
+        counts = write_clean_corpus(corpus, output, side_suffixes(corpus.languages), test_set)
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
     clean_files, rejected_file = output / "clean.*", output / REJECTED_FILE
@@ -155,12 +133,11 @@ def clean(
 
 
 @app.command(cls=OneLineErrorCommand)
+@expand_option_groups
 def split(
-    files: CorpusFilesArgument,
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIRECTORY")],
-    languages: LanguagesOption = None,
-    columns: ColumnsOption = None,
-    format_name: FormatOption = None,
+    corpus_options: CorpusOptions,
     valid_size: Annotated[int, typer.Option(min=0)] = 1000,
     test_size: Annotated[int, typer.Option(min=0)] = 1000,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 1,
@@ -181,7 +158,7 @@ def split(
     """
     from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
 
-    with open_corpus(files, languages, columns, format_name) as corpus:
+    with corpus_options.open() as corpus:
         splitter = CorpusSplitter(corpus, valid_size, test_size, seed)
         counts = write_splits(corpus, output, side_suffixes(corpus.languages), splitter)
     for split_name, count in counts.items():
@@ -192,14 +169,13 @@ def split(
 
 def _read_test_set(files: list[str] | None, corpus: Corpus) -> Corpus | None:
     """Return the pairs of the test set, read with the columns of the corpus if formats agree."""
-    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
-    from seq2see.data.readers import STANDARD_INPUT
+    from seq2see.data.corpus_config_and_reading import Corpus
 
     if not files:
         return None
     if STANDARD_INPUT in files:
         raise ConfigError(Problem("--test-set", "must be a file, not standard input"))
-    config = CorpusConfig(files=tuple(files))
+    config = build_corpus_config(files, None, None, "`--test-set`")
     if config.resolved_format == corpus.config.resolved_format:
         config = config.replace(columns=corpus.config.columns)
     return Corpus(config, corpus.languages)

@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli import corpora_and_path_checks, options
-from seq2see.cli.usage_errors import call_all_collecting_errors, given_options
-from seq2see.errors import ConfigError, writing
-from seq2see.registries import METRICS, EngineName, Precision, Tokenization
+from seq2see.cli.corpora_and_path_checks import (
+    check_extension,
+    check_output_path,
+    read_translations,
+)
+from seq2see.cli.options import (
+    BeamSearchOptions,
+    EnsembleEngineOptions,
+    EvaluationSetOptions,
+    JsonOption,
+    ScoringOptions,
+    SearchOption,
+    build_translation_options,
+    check_no_model_options,
+)
+from seq2see.cli.usage_errors import call_all_collecting_errors, collecting, raise_problems
+from seq2see.errors import ConfigError, Problem, writing
+from seq2see.registries import FIGURE_FORMATS, METRICS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from seq2see.evaluate import Evaluation
+    from seq2see.evaluate.evaluation import LengthBucket
+    from seq2see.metrics import MetricScore
 
 
 def evaluate(
     context: typer.Context,
+    *,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[MODEL] [FILES]...")] = None,
-    test_files: options.TestSetOption = None,
+    test_set_options: EvaluationSetOptions,
     hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    references: options.ReferencesOption = None,
-    test_columns: options.TestColumnsOption = None,
-    test_format: options.FormatOption = None,
-    language: options.ReferenceLanguageOption = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))
-    ] = None,
-    tokenize: Tokenization | None = None,
-    lowercase: options.LowercaseOption = None,
+    scoring_options: ScoringOptions,
     resamples: Annotated[int, typer.Option(min=0, max=100_000)] = 1000,
-    engine: EngineName = "auto",
-    device: options.DeviceOption = "auto",
-    threads: options.ThreadsOption = None,
-    precision: Precision = "float32",
-    ensemble: options.EnsembleOption = None,
-    beam_size: int | None = None,
-    length_penalty: float | None = None,
-    search_settings: options.SearchOption = None,
+    engine_options: EnsembleEngineOptions,
+    beam_search: BeamSearchOptions,
+    search_settings: SearchOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
-    as_json: options.JsonOption = False,
+    as_json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Score a model, or a file with translations.
@@ -67,36 +69,28 @@ def evaluate(
     from seq2see.cli.corpus_and_translation_progress import show_progress
     from seq2see.evaluate import evaluate as evaluate_model, score_translations
 
-    search = {"beam_size": beam_size, "length_penalty": length_penalty}
     model, files = None, arguments or []
     if not hypotheses and files:
         model, *files = files
-    _, (corpus, all_references), scoring, translation_options, _ = call_all_collecting_errors(
+    _, test_set_options, scoring, translation_options, _ = call_all_collecting_errors(
         lambda: _check_model_or_hypotheses(context, files, model, hypotheses),
-        lambda: corpora_and_path_checks.build_test_set_config(
-            test_files, references, files, bool(model), test_columns, test_format
-        ),
-        lambda: options.build_metrics_config(metrics, tokenize, lowercase, resamples),
-        lambda: options.build_translation_options(search, search_settings=search_settings or ()),
-        lambda: corpora_and_path_checks.check_plot_path(plot),
+        lambda: test_set_options.with_arguments(files, bool(model)),
+        lambda: scoring_options.build_config(resamples=resamples),
+        lambda: build_translation_options(beam_search, search_settings),
+        lambda: check_extension(plot, FIGURE_FORMATS, "--plot"),
     )
     for path in (output, plot):
-        corpora_and_path_checks.check_output_path(path)
-    with show_progress() as on_progress:
-        translator = (
-            options.load_translator(Path(model), engine, device, threads, precision, ensemble)
-            if model
-            else None
-        )
-        languages = translator.languages if translator else None
-        test_set = corpora_and_path_checks.read_test_set(
-            corpus, all_references, languages, language
-        )
-        if translator:
+        check_output_path(path)
+    if model:
+        with show_progress() as on_progress:
+            translator = engine_options.load_translator(Path(model))
+            test_set = test_set_options.read(translator.languages)
             report = evaluate_model(translator, test_set, translation_options, scoring, on_progress)
-        else:
-            texts = corpora_and_path_checks.read_translations(hypotheses or "", test_set)
-            report = score_translations(texts, test_set, scoring)
+    else:
+        test_set = test_set_options.read()
+        report = score_translations(
+            read_translations(hypotheses or "", test_set), test_set, scoring
+        )
     if output:
         _write_translations(report, output)
     if plot:
@@ -113,71 +107,48 @@ def _check_model_or_hypotheses(
     context: typer.Context, files: list[str], model: str | None, hypotheses: str | None
 ) -> None:
     """Raise ConfigError if neither is given, or `--hypotheses` with a model or its options."""
+    if not hypotheses and not model:
+        raise ConfigError("a MODEL or `--hypotheses` must be given")
     if not hypotheses:
-        if not model:
-            raise ConfigError("a MODEL or `--hypotheses` must be given")
         return
     problems = [
-        f"the MODEL {name} must be left out with `--hypotheses`"
+        Problem("", f"the MODEL {name} must be left out with `--hypotheses`")
         for name in files
         if Path(name).is_dir()
     ]
-    names = "output", "beam_size", "length_penalty", "search_settings", "ensemble", "precision"
-    if unused := given_options(context, *names, "engine", "device", "threads"):
-        problems.append(
-            f"{', '.join(unused)} must be left out with `--hypotheses`: nothing is translated"
-        )
-    if problems:
-        raise ConfigError(*problems)
+    with collecting(problems):
+        check_no_model_options(context, "`--hypotheses`")
+    raise_problems(problems)
 
 
 def _print_report(report: Evaluation) -> None:
     from rich.console import Console
     from rich.markup import escape
 
+    from seq2see.cli.report_tables import build_table
+
     console = Console(highlight=False)
     console.print(f"[bold]{escape(report.test_set)}[/bold]: {_format_size(report)}")
-    console.print(_build_score_table(report))
+    console.print(
+        build_table(("metric", "score", "95 %"), map(_format_score, report.scores.values()))
+    )
     if len(report.length_buckets) > 1:
-        console.print(_build_length_table(report))
+        titles = ("length", "sentences", *(score.name for score in report.scores.values()))
+        console.print(build_table(titles, map(_format_bucket, report.length_buckets)))
     for line in _format_remarks(report):
         console.print(line, soft_wrap=True)
     for score in report.scores.values():
         console.print(f"[dim]{score.name}: {score.signature}[/dim]", soft_wrap=True)
 
 
-def _build_score_table(report: Evaluation) -> Table:
-    rows = []
-    for score in report.scores.values():
-        interval = "–".join(f"{end:.2f}" for end in score.interval) if score.interval else ""
-        rows.append((score.name, f"{score.value:.2f}", interval))
-    return build_table(("metric", "score", "95 %"), rows)
+def _format_score(score: MetricScore) -> tuple[str, ...]:
+    interval = "–".join(f"{end:.2f}" for end in score.interval) if score.interval else ""
+    return score.name, f"{score.value:.2f}", interval
 
 
-def _build_length_table(report: Evaluation) -> Table:
-    rows = [
-        (
-            _format_range(bucket.min_length, bucket.max_length),
-            f"{bucket.num_sentences:,}",
-            *(f"{value:.2f}" for value in bucket.values.values()),
-        )
-        for bucket in report.length_buckets
-    ]
-    labels = (METRICS[metric].label for metric in report.scores)
-    return build_table(("length", "sentences", *labels), rows)
-
-
-def build_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table for the terminal; all columns but the first are aligned to the right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _format_bucket(bucket: LengthBucket) -> tuple[str, ...]:
+    values = (f"{value:.2f}" for value in bucket.values.values())
+    return _format_range(bucket.min_length, bucket.max_length), f"{bucket.num_sentences:,}", *values
 
 
 def _format_range(low: int, high: int) -> str:

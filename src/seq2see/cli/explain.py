@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -12,38 +12,66 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
-from seq2see.cli.options import DeviceOption, ModelArgument, ThreadsOption, load_translator
+from seq2see.cli.options import (
+    BeamSearchOptions,
+    EngineOptions,
+    JsonOption,
+    ModelArgument,
+    build_translation_options,
+)
 from seq2see.cli.usage_errors import (
     call_all_collecting_errors,
     given_options,
     option_name,
+    raise_problems,
 )
 from seq2see.errors import ConfigError, Problem
+from seq2see.registries import FIGURE_FORMATS
 
 if TYPE_CHECKING:
     from seq2see.explain import Intervention, TraceOptions
 
-AttentionAddress = tuple[str, int, str, int | None]
-"""Stack, layer, kind and head of an attention; None means all heads."""
-_INTERVENTIONS = "ablate", "scale_scores", "mask_keys", "shift_positions", "force_continuation"
 _TRACE_ONLY = (
-    *("target", *_INTERVENTIONS, "layers", "attribution", "word_alternatives"),
-    *("plot_attention", "beam_size", "length_penalty"),
+    *("target", "ablate", "scale_scores", "mask_keys", "shift_positions", "force_continuation"),
+    *("layers", "attribution", "word_alternatives", "plot_attention"),
+    *("beam_size", "length_penalty"),
 )
 """Options that only apply to the trace of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterventionOptions:
+    """Changes of the model and of its translation."""
+
+    ablate: Annotated[list[str] | None, typer.Option(metavar="ADDRESS")] = None
+    scale_scores: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=FACTOR")] = None
+    mask_keys: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=I,J")] = None
+    shift_positions: Annotated[list[str] | None, typer.Option(metavar="STACK=N")] = None
+    force_continuation: Annotated[list[str] | None, typer.Option(metavar="N=TEXT")] = None
+
+    def parse(self) -> list[tuple[str, Intervention]]:
+        """Return the interventions, each with the option as it was typed."""
+        typed = [(name, text) for name, texts in asdict(self).items() for text in texts or ()]
+        parsed = call_all_collecting_errors(*(partial(_parse_intervention, *one) for one in typed))
+        options = (f"{option_name(name)} {text}" for name, text in typed)
+        return list(zip(options, parsed, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class TracedEngineOptions(EngineOptions):
+    """Where a model runs; a trace needs torch, also of a translation of ctranslate2."""
+
+    engine: Literal["torch", "ctranslate2"] = "torch"
 
 
 def explain(
     context: typer.Context,
     model: ModelArgument,
     text: Annotated[str | None, typer.Argument(metavar="TEXT")] = None,
+    *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
     target: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
-    ablate: Annotated[list[str] | None, typer.Option(metavar="ADDRESS")] = None,
-    scale_scores: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=FACTOR")] = None,
-    mask_keys: Annotated[list[str] | None, typer.Option(metavar="ADDRESS=I,J")] = None,
-    shift_positions: Annotated[list[str] | None, typer.Option(metavar="STACK=N")] = None,
-    force_continuation: Annotated[str | None, typer.Option(metavar="N=TEXT")] = None,
+    intervention_options: InterventionOptions,
     layers: Annotated[str, typer.Option(metavar="none|last|all|LAYERS")] = "last",
     attribution: Annotated[list[str] | None, typer.Option(metavar="METHOD")] = None,
     word_alternatives: Annotated[bool, typer.Option("--word-alternatives")] = False,
@@ -51,12 +79,9 @@ def explain(
     pronoun_test: Annotated[bool, typer.Option("--pronoun-test")] = False,
     head_importance: Annotated[list[str] | None, typer.Option(metavar="FILE")] = None,
     max_sentences: Annotated[int | None, typer.Option(min=1)] = None,
-    engine: Literal["torch", "ctranslate2"] = "torch",
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    beam_size: int | None = None,
-    length_penalty: float | None = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    engine_options: TracedEngineOptions,
+    beam_search: BeamSearchOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Trace one translation.
 
@@ -110,27 +135,17 @@ def explain(
     from seq2see.cli import explain_output
     from seq2see.explain.intervention_types import parse_attention_address
     from seq2see.explain.tracing import explain as trace_sentence
-    from seq2see.search import SearchConfig
 
-    search: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
-    forced = None if force_continuation is None else [force_continuation]
-    values = ablate, scale_scores, mask_keys, shift_positions, forced
-    _, interventions, trace_options, address, _, search_config = call_all_collecting_errors(
+    _, interventions, trace_options, address, _, translation_options = call_all_collecting_errors(
         lambda: _check_conflicts(context),
-        lambda: call_all_collecting_errors(
-            *(
-                partial(_parse_intervention, name, value)
-                for name, texts in zip(_INTERVENTIONS, values, strict=True)
-                for value in texts or ()
-            )
-        ),
+        intervention_options.parse,
         lambda: _build_trace_options(layers, attribution or (), word_alternatives),
         lambda: parse_attention_address(plot_attention) if plot_attention else None,
         lambda: _check_output_extension(output, plot_attention),
-        lambda: SearchConfig(**{name: x for name, x in search.items() if x is not None}),
+        lambda: build_translation_options(beam_search),
     )
     check_output_path(output)
-    translator = load_translator(model, engine, device, threads)
+    translator = engine_options.load_translator(model)
     if pronoun_test:
         explain_output.run_and_print_pronoun_test(translator, max_sentences, output, as_json)
     elif head_importance:
@@ -145,7 +160,7 @@ def explain(
                 translator,
                 sentence,
                 target,
-                search=search_config,
+                search=translation_options.search,
                 interventions=[intervention for _, intervention in interventions],
                 options=trace_options,
             )
@@ -176,29 +191,26 @@ def _check_conflicts(context: typer.Context) -> None:
         problems.append(
             Problem("--target", f"must be left out with --force-continuation, {reason}")
         )
-    if problems:
-        raise ConfigError(*problems)
+    raise_problems(problems)
 
 
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
     """Raise ConfigError if the output is not a supported file, or not a figure to plot to."""
-    from seq2see import draw
     from seq2see.explain.trace_format import OUTPUT_FORMATS
 
-    if path:
-        check_extension(path, OUTPUT_FORMATS, "--output")
-    if plot_attention and (path is None or path.suffix.lower() not in draw.FIGURE_FORMATS):
+    check_extension(path, OUTPUT_FORMATS, "--output")
+    if plot_attention and (path is None or path.suffix.lower() not in FIGURE_FORMATS):
         raise ConfigError(
             Problem("--plot-attention", "needs --output with a figure, for example attention.svg")
         )
 
 
-def _parse_intervention(name: str, value: str) -> tuple[str, Intervention]:
-    """Return the option as it was typed, and the intervention that it requests."""
+def _parse_intervention(name: str, text: str) -> Intervention:
+    """Return the intervention of an option; raise a ConfigError that names the option."""
     from seq2see.explain.intervention_types import parse_intervention
 
     try:
-        return f"{option_name(name)} {value}", parse_intervention(name, value)
+        return parse_intervention(name, text)
     except ConfigError as error:
         raise ConfigError(*(replace(p, field=name) for p in error.problems)) from None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from rich.cells import cell_len, set_cell_size
 
+from seq2see.cli.corpora_and_path_checks import build_corpus_config
 from seq2see.cli.corpus_and_translation_progress import show_progress
-from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace
 from seq2see.explain.figures_and_html_tables import save_attention_map_figure
@@ -20,9 +20,8 @@ from seq2see.explain.pronoun_test import DEFAULT_CASES, run_pronoun_test
 from seq2see.explain.trace_format import SavableResult
 from seq2see.translator import Translator
 
-if TYPE_CHECKING:
-    from seq2see.cli.explain import AttentionAddress
-
+AttentionAddress = tuple[str, int, str, int | None]
+"""Stack, layer, kind and head of an attention; None means all heads."""
 NUM_TOP_TOKENS = 4
 """Most likely tokens that are printed per step."""
 
@@ -69,7 +68,8 @@ def measure_and_print_head_importance(
     as_json: bool,
 ) -> None:
     """Measure the importance of each head; write the report if requested, and print it."""
-    corpus = Corpus(CorpusConfig(files=files), translator.languages)
+    config = build_corpus_config(files, None, None, "`--head-importance`")
+    corpus = Corpus(config, translator.languages)
     pairs = list(corpus)[:max_sentences]
     if not pairs:
         raise InputError(f"{corpus.name} must have at least one sentence, but has none")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import format_corpus_name, open_corpus, side_suffixes
-from seq2see.cli.options import ColumnsOption, CorpusFilesArgument, FormatOption, LanguagesOption
+from seq2see.cli.corpora_and_path_checks import side_suffixes, write_clean_corpus
+from seq2see.cli.options import CorpusOptions
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus_config_and_reading import Corpus
+    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SplitName
 
@@ -27,11 +27,9 @@ _HEADER = """\
 
 
 def init(
-    files: CorpusFilesArgument,
+    *,
+    corpus_options: CorpusOptions,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIRECTORY")] = None,
-    languages: LanguagesOption = None,
-    columns: ColumnsOption = None,
-    format_name: FormatOption = None,
     evaluation_size: Annotated[int | None, typer.Option(min=1)] = None,
     clean: bool = False,
 ) -> None:
@@ -53,16 +51,13 @@ def init(
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import (
-        CorpusSplitter,
         check_not_existing,
         create_directory_atomically,
-        write_splits,
     )
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
-    from seq2see.settings import suggested_recipe_and_training_time
-    from seq2see.settings.recipe import format_toml_value
+    from seq2see.settings.suggested_recipe_and_training_time import suggest_recipe
 
-    with open_corpus(files, languages, columns, format_name) as corpus:
+    with corpus_options.open() as corpus:
         _check_two_files(corpus.paths)
         if output or corpus.languages:  # before the analysis
             check_not_existing([output or Path("-".join(corpus.languages or ()))])
@@ -70,25 +65,15 @@ def init(
             report = analyze_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
         sides = _get_languages(report)
         directory = output or Path("-".join(sides))
-        check_not_existing([directory])
-        if not corpus.config.builtin:
-            evaluation_size = _choose_evaluation_size(report, clean, evaluation_size)
-        corpus_report_output.print_corpus_report(report, format_corpus_name(files), num_examples=1)
-        recipe = suggested_recipe_and_training_time.suggest_recipe(
-            report, sides, _name_split_files(files, sides)
-        )
-        header = _HEADER.format(
-            name=format_toml_value(format_corpus_name(files)),
-            path=format_toml_value(str(directory / RECIPE_FILE)),
-        )
+        recipe = suggest_recipe(report, sides, _name_split_files(corpus.config, sides))
         with create_directory_atomically(directory) as new_directory:
-            (new_directory / RECIPE_FILE).write_text(header + recipe.to_toml(), "utf-8")
-            if evaluation_size and not corpus.config.builtin:
-                kept = _filter_corpus(corpus, sides, new_directory) if clean else corpus
-                splitter = CorpusSplitter(kept, evaluation_size, evaluation_size)
-                counts = write_splits(kept, new_directory, side_suffixes(sides), splitter)
-                num_rejected = 0 if clean else report.num_pairs - report.num_accepted
-                _print_counts(counts, num_rejected, directory)
+            text = _format_header(corpus_options.name, directory / RECIPE_FILE) + recipe.to_toml()
+            (new_directory / RECIPE_FILE).write_text(text, "utf-8")
+            counts = {}
+            if not corpus.config.builtin:
+                counts = _write_splits(corpus, report, sides, new_directory, evaluation_size, clean)
+    corpus_report_output.print_corpus_report(report, corpus_options.name, num_examples=1)
+    _print_counts(counts, 0 if clean else report.num_pairs - report.num_accepted, directory)
     path = directory / RECIPE_FILE
     advice = "fix the faults above, then" if report.faults else f"read {path}, then"
     typer.echo(f"Next: {advice} `seq2see train {path}`.", err=True)
@@ -102,6 +87,8 @@ def _check_two_files(paths: tuple[str, ...]) -> None:
 
 def _print_counts(counts: dict[SplitName, int], num_rejected: int, directory: Path) -> None:
     """Print the sizes of the splits, and how many of their pairs `--clean` would remove."""
+    if not counts:  # a built-in corpus
+        return
     sizes = ", ".join(f"{split} {count:,}" for split, count in counts.items())
     typer.echo(f"\nNumber of pairs: {sizes}.", err=True)
     if num_rejected:
@@ -127,46 +114,40 @@ def _get_languages(report: CorpusReport) -> tuple[str, str]:
     return source, target
 
 
-def _filter_corpus(corpus: Corpus, sides: tuple[str, str], directory: Path) -> Corpus:
-    """Write the accepted and the rejected pairs, and return the corpus of accepted pairs."""
-    from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
+def _format_header(corpus_name: str, path: Path) -> str:
+    from seq2see.settings.recipe import format_toml_value
+
+    return _HEADER.format(name=format_toml_value(corpus_name), path=format_toml_value(str(path)))
+
+
+def _write_splits(
+    corpus: Corpus,
+    report: CorpusReport,
+    sides: tuple[str, str],
+    directory: Path,
+    evaluation_size: int | None,
+    clean: bool,
+) -> dict[SplitName, int]:
+    """Write the three sets, with `clean` of the accepted pairs only; return their sizes."""
     from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
-    from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
-    from seq2see.data.quality import analysis_and_filtering
-
-    with show_corpus_progress() as on_stage:
-        results = analysis_and_filtering.accept_or_reject_pairs(
-            corpus, languages=corpus.languages, on_stage=on_stage
-        )
-        write_accepted_and_rejected_pairs(results, directory, side_suffixes(sides))
-    files = [f"clean.{suffix}" for suffix in side_suffixes(sides)]
-    return Corpus(CorpusConfig(files=files), sides, directory)
-
-
-def _choose_evaluation_size(report: CorpusReport, clean: bool, evaluation_size: int | None) -> int:
-    """Return the size of the validation set and of the test set.
-
-    Raises InputError if no pair would remain for training.
-    """
+    from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
     from seq2see.settings.suggested_recipe_and_training_time import choose_evaluation_size
 
+    suffixes = side_suffixes(sides)
+    if clean:
+        write_clean_corpus(corpus, directory, suffixes)
+        config = CorpusConfig(files=[f"clean.{suffix}" for suffix in suffixes])
+        corpus = Corpus(config, sides, directory)
     num_pairs = report.num_accepted if clean else report.num_pairs
     size = evaluation_size or choose_evaluation_size(num_pairs)
-    if num_pairs <= 2 * size:
-        cleaned = " after cleaning" if clean else ""
-        raise InputError(
-            f"the corpus must have more than {2 * size:,} pairs, because the validation set and "
-            f"the test set take {size:,} each, but has {num_pairs:,}{cleaned}"
-        )
-    return size
+    return write_splits(corpus, directory, suffixes, CorpusSplitter(corpus, size, size))
 
 
-def _name_split_files(files: list[str], sides: tuple[str, str]) -> dict[str, list[str]]:
+def _name_split_files(config: CorpusConfig, sides: tuple[str, str]) -> dict[str, list[str]]:
     """Return the file names of each split; a built-in corpus has its own splits."""
-    from seq2see.data.corpus_config_and_reading import BuiltinName
     from seq2see.data.readers import SPLIT_NAMES
 
-    if builtin := BuiltinName.parse(files[0]):
-        return {split: [f"builtin:{builtin.corpus}/{split}"] for split in SPLIT_NAMES}
+    if config.builtin:
+        return {split: [f"builtin:{config.builtin.corpus}/{split}"] for split in SPLIT_NAMES}
     suffixes = side_suffixes(sides)
     return {split: [f"{split}.{suffix}" for suffix in suffixes] for split in SPLIT_NAMES}

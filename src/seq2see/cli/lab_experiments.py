@@ -80,8 +80,7 @@ def run_lab_experiments(
     """
     check_directories_exist(markdown, model)
     check_output_path(html)
-    if html:
-        check_extension(html, HTML_EXTENSIONS, "--html")
+    check_extension(html, HTML_EXTENSIONS, "--html")
     if markdown is not None and names != ["all"]:
         raise ConfigError(
             Problem("--markdown", "needs the argument `all`: its pages contain every experiment")

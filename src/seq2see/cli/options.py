@@ -1,4 +1,4 @@
-"""Command-line options and arguments that several commands share.
+"""Command-line options and arguments that several commands share, in groups.
 
 Args:
     files: Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl or
@@ -54,31 +54,173 @@ Args:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from seq2see.cli.usage_errors import option_name
+from seq2see.cli.corpora_and_path_checks import (
+    STANDARD_INPUT,
+    build_corpus_config,
+    check_files_exist,
+    format_corpus_name,
+    infer_language,
+    infer_languages,
+    parse_languages,
+)
+from seq2see.cli.usage_errors import collecting, given_options, option_name, raise_problems
 from seq2see.errors import ConfigError, Problem
-from seq2see.registries import EngineName, Precision
+from seq2see.registries import METRICS, EngineName, Precision, Tokenization
 
 if TYPE_CHECKING:
-    from seq2see.evaluate import MetricsConfig
+    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.evaluate import EvaluationSet, MetricsConfig
     from seq2see.translator import TranslationOptions, Translator
+
+
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the fields of its option groups as parameters.
+
+    A group is a parameter whose type is a dataclass. Typer knows only parameters of simple types.
+    """
+    hints = get_type_hints(command)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            settings = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**settings)
+        command(**values)
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        group = groups.get(name)
+        own = inspect.signature(group, eval_str=True).parameters.values() if group else [parameter]
+        parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
 
 # --- corpora, test sets and metrics ---
 
-CorpusFilesArgument = Annotated[list[str], typer.Argument(metavar="FILES")]
-ColumnsOption = Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")]
-LanguagesOption = Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")]
+ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="SOURCE,TARGET")]
 FormatOption = Annotated[str | None, typer.Option("--format", metavar="text|tsv|jsonl|tmx")]
-TestSetOption = Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")]
-ReferencesOption = Annotated[list[str] | None, typer.Option("--reference", metavar="FILE")]
-TestColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="SOURCE,TARGET")]
-ReferenceLanguageOption = Annotated[str | None, typer.Option(metavar="CODE")]
-LowercaseOption = Annotated[bool | None, typer.Option("--lowercase/--cased")]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """A parallel corpus."""
+
+    files: Annotated[list[str], typer.Argument(metavar="FILES")]
+    languages: Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")] = None
+    columns: ColumnsOption = None
+    format_name: FormatOption = None
+
+    @property
+    def name(self) -> str:
+        """Name of the corpus for messages."""
+        return format_corpus_name(self.files)
+
+    @contextmanager
+    def open(self) -> Iterator[Corpus]:
+        """Yield the corpus.
+
+        Standard input is copied to a temporary file, so that the corpus can be read several times.
+        """
+        from seq2see.data.corpus_config_and_reading import Corpus
+
+        files = self.files
+        with tempfile.TemporaryDirectory() as directory:
+            if files == [STANDARD_INPUT]:
+                files = [str(Path(directory, "standard-input.tsv"))]
+                with Path(files[0]).open("wb") as copy:
+                    shutil.copyfileobj(sys.stdin.buffer, copy)
+            languages = parse_languages(self.languages) or infer_languages(files)
+            config = build_corpus_config(files, self.columns, self.format_name)
+            check_files_exist(files)
+            yield Corpus(config, languages)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSetOptions:
+    """A test set: sources and references, further references, or both."""
+
+    test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None
+    references: Annotated[list[str] | None, typer.Option("--reference", metavar="FILE")] = None
+    test_columns: ColumnsOption = None
+    test_format: FormatOption = None
+    language: Annotated[str | None, typer.Option(metavar="CODE")] = None
+
+    def with_arguments(self, files: Sequence[str], has_model: bool) -> EvaluationSetOptions:
+        """Return the options with further files; raise ConfigError if they are invalid.
+
+        Click parses `--test-set a.en a.de` as an option and an argument. A model requires a test
+        set to translate.
+        """
+        test_files, references = [*(self.test_files or ())], [*(self.references or ())]
+        (test_files if test_files or has_model else references).extend(files)
+        if has_model and not test_files:
+            raise ConfigError(
+                Problem("--test-set", "must be given: the sentences that the model translates")
+            )
+        options = replace(self, test_files=test_files, references=references)
+        options._build_config()
+        return options
+
+    def _build_config(self) -> CorpusConfig | None:
+        if not self.test_files:
+            return None
+        return build_corpus_config(
+            self.test_files, self.test_columns, self.test_format, "`--test-set`"
+        )
+
+    def read(self, model_languages: tuple[str, str] | None = None) -> EvaluationSet:
+        """Read the test set; without a model, languages are those of the file extensions."""
+        from seq2see.data.corpus_config_and_reading import Corpus
+        from seq2see.data.readers import read_lines
+        from seq2see.evaluate import EvaluationSet
+
+        files, reference_files = self.test_files or [], self.references or []
+        if not files and not reference_files:
+            raise ConfigError(Problem("--test-set", "or `--reference` must be given"))
+        references = [list(read_lines(name)) for name in reference_files]
+        inferred = next(filter(None, map(infer_language, [*files[-1:], *reference_files])), None)
+        config = self._build_config()
+        if config is None:
+            name = " and ".join(Path(name).name for name in reference_files)
+            language = self.language or inferred
+            return EvaluationSet(name, tuple(references), None, (None, language))
+        corpus = Corpus(config, model_languages or infer_languages(files))
+        test_set = EvaluationSet.from_corpus(corpus, references)
+        source, target = test_set.languages
+        target = self.language or target or inferred
+        return replace(test_set, name=format_corpus_name(files), languages=(source, target))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringOptions:
+    """Metrics and their settings."""
+
+    metrics: Annotated[list[str] | None, typer.Option("--metric", metavar="|".join(METRICS))] = None
+    tokenize: Tokenization | None = None
+    lowercase: Annotated[bool | None, typer.Option("--lowercase/--cased")] = None
+
+    def build_config(self, **defaults: Any) -> MetricsConfig:
+        """Return the config of the metrics, with other defaults than those of the config."""
+        from seq2see.evaluate import MetricsConfig
+
+        settings = asdict(self) | {"metrics": tuple(self.metrics or ()) or None}
+        return MetricsConfig(**{**defaults, **_drop_none(settings)})
+
 
 # --- results ---
 
@@ -87,98 +229,129 @@ JsonOption = Annotated[bool, typer.Option("--json")]
 # --- models and search ---
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL")]
-DeviceOption = Annotated[str, typer.Option(metavar="DEVICE")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, max=1024)]
-EnsembleOption = Annotated[list[Path] | None, typer.Option(metavar="MODEL")]
 SearchOption = Annotated[list[str] | None, typer.Option("--search", metavar="KEY=VALUE")]
 
 
-def load_translator(
-    model: Path,
-    engine: EngineName = "auto",
-    device: str = "auto",
-    threads: int | None = None,
-    precision: Precision = "float32",
-    ensemble: Sequence[Path] | None = None,
-) -> Translator:
-    """Load a model, or several as an ensemble, and print the notes on its engine."""
-    from seq2see.cpu import freeze_gc
-    from seq2see.translator import load
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Where a model runs."""
 
-    directories = [model, *(ensemble or ())]
-    translator = load(directories, engine, device, threads, precision)
-    freeze_gc()
-    for note in translator.engine_notes:
-        typer.echo(f"seq2see: {note}", err=True)
-    return translator
+    engine: EngineName = "auto"
+    device: Annotated[str, typer.Option(metavar="DEVICE")] = "auto"
+    threads: Annotated[int | None, typer.Option(min=1, max=1024)] = None
+
+    def load_translator(self, model: Path) -> Translator:
+        """Load a model, or several as an ensemble, and print the notes on its engine."""
+        from seq2see.cpu import freeze_gc
+        from seq2see.translator import load
+
+        settings = asdict(self)
+        translator = load([model, *(settings.pop("ensemble", None) or ())], **settings)
+        freeze_gc()
+        for note in translator.engine_notes:
+            typer.echo(f"seq2see: {note}", err=True)
+        return translator
 
 
-def build_metrics_config(
-    metrics: list[str] | None,
-    tokenize: str | None,
-    lowercase: bool | None,
-    resamples: int | None = None,
-) -> MetricsConfig:
-    """Return the scoring config with the given options; None keeps a default."""
-    from seq2see.evaluate import MetricsConfig
+@dataclass(frozen=True, slots=True)
+class EnsembleEngineOptions(EngineOptions):
+    """Where a model or an ensemble runs, and with which precision."""
 
-    settings: dict[str, Any] = {"metrics": tuple(metrics or ()) or None, "tokenize": tokenize}
-    settings |= {"lowercase": lowercase, "resamples": resamples}
-    return MetricsConfig(**{name: value for name, value in settings.items() if value is not None})
+    precision: Precision = "float32"
+    ensemble: Annotated[list[Path] | None, typer.Option(metavar="MODEL")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeamSearchOptions:
+    """Settings of beam search that several commands have."""
+
+    beam_size: int | None = None
+    length_penalty: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """Sampling instead of beam search."""
+
+    sample: Annotated[bool, typer.Option("--sample")] = False
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    def to_search_settings(self) -> dict[str, Any]:
+        """Return the settings of the search; raise ConfigError if they need `--sample`."""
+        settings = _drop_none(asdict(self))
+        if settings.pop("sample"):
+            return {"sampling": settings}
+        if settings:
+            raise ConfigError(*(Problem(option_name(name), "needs --sample") for name in settings))
+        return {}
+
+
+def check_no_model_options(context: typer.Context, condition: str) -> None:
+    """Raise ConfigError if options are given that apply only if a model translates."""
+    names = [each.name for each in (*fields(EnsembleEngineOptions), *fields(BeamSearchOptions))]
+    if unused := given_options(context, *names, "search_settings", "output"):
+        raise ConfigError(
+            f"{', '.join(unused)} must be left out with {condition}: nothing is translated"
+        )
 
 
 def build_translation_options(
-    search: Mapping[str, Any],
-    sampling: Mapping[str, Any] | None = None,
+    beam_search: BeamSearchOptions,
+    search_settings: Sequence[str] | None = None,
+    sampling: SamplingOptions | None = None,
     glossary: Path | None = None,
-    problems: Iterable[Problem | str] = (),
-    search_settings: Iterable[str] = (),
+    problems: Sequence[Problem] = (),
+    search: dict[str, Any] | None = None,
     **other_options: Any,
 ) -> TranslationOptions:
-    """Return the translation options; None and False keep a default.
+    """Return the translation options; None keeps a default.
 
     Args:
-        search: fields of the search config
-        sampling: fields of the sampling config, and `sample`, which enables sampling
+        beam_search: options of beam search
+        search_settings: fields of the search config as KEY=VALUE
+        sampling: options of sampling
         glossary: file with one term and its translation per line
         problems: problems found before, which are reported together with those found here
-        search_settings: further fields of the search config as KEY=VALUE
+        search: other fields of the search config
         other_options: other fields of the translation options
 
     Raises ConfigError with all problems.
     """
-    from seq2see.config import deep_merge, parse_override_as_dict
+    from seq2see.config import deep_merge
     from seq2see.translator import TranslationOptions
 
-    sampling = _drop_unset(sampling or {})
-    is_sampling = sampling.pop("sample", False)
-    unused = () if is_sampling else sampling
-    problems = [*problems, *(Problem(option_name(name), "needs --sample") for name in unused)]
-    table = {**_drop_unset(other_options), "search": _drop_unset(search)}
-    if is_sampling:
-        table["search"]["sampling"] = sampling
-    for setting in search_settings:
-        try:
-            table["search"] = deep_merge(table["search"], parse_override_as_dict(setting))
-        except ConfigError:
-            problems.append(Problem(f"--search {setting}", "must be KEY=VALUE"))
-    if glossary:
-        try:
-            table["glossary"] = _read_glossary(glossary)
-        except ConfigError as error:
-            problems += error.problems
-    try:
+    problems = list(problems)
+    table = _drop_none(
+        {**other_options, "search": _drop_none(asdict(beam_search) | (search or {}))}
+    )
+    for setting in search_settings or ():
+        with collecting(problems):
+            table["search"] = deep_merge(table["search"], parse_key_value("--search", setting))
+    with collecting(problems):
+        table["search"] |= sampling.to_search_settings() if sampling else {}
+    with collecting(problems):
+        table["glossary"] = _read_glossary(glossary) if glossary else {}
+    with collecting(problems):
         options = TranslationOptions(**table)
-    except ConfigError as error:
-        problems += error.problems
-    if problems:
-        raise ConfigError(*problems)
+    raise_problems(problems)
     return options
 
 
-def _drop_unset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without None and False; 0 is kept."""
-    return {k: v for k, v in settings.items() if v is not None and v is not False}
+def parse_key_value(option: str, setting: str) -> dict[str, Any]:
+    """Return the setting that an option gives as KEY=VALUE, where KEY may have dots."""
+    from seq2see.config import parse_override_as_dict
+
+    try:
+        return parse_override_as_dict(setting)
+    except ConfigError:
+        raise ConfigError(Problem(f"{option} {setting}", "must be KEY=VALUE")) from None
+
+
+def _drop_none(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _read_glossary(path: Path) -> dict[str, str]:
@@ -193,8 +366,8 @@ def _read_glossary(path: Path) -> dict[str, str]:
     for number, line in enumerate(read_lines(str(path)), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        cells = [cell.strip() for cell in line.split("\t")]
         location = f"{path}, line {number}"
+        cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 2 or not all(cells):
             raise ConfigError(
                 f"{location} must be a term, a tab and its translation, but is {line!r}"

@@ -45,15 +45,12 @@ class ResumableOutput:
         self.has_failed_lines = False
         """Whether a line has no translation, also of an earlier run that this one continues."""
         self._settings = json.loads(json.dumps(settings))  # in the form that is read back
+        self._can_resume = "input" in settings
         self._state_file = path.with_name(f"{path.name}.partial.json")
         if not self._can_resume:
             self._remove()
         elif self.partial.exists():
             self._continue_partial(resume)
-
-    @property
-    def _can_resume(self) -> bool:
-        return "input" in self._settings
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:

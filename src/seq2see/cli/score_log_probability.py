@@ -17,14 +17,13 @@ from seq2see.cli.corpora_and_path_checks import (
     check_files_exist,
 )
 from seq2see.cli.options import (
-    DeviceOption,
+    ColumnsOption,
+    EngineOptions,
     FormatOption,
+    JsonOption,
     ModelArgument,
-    ThreadsOption,
-    load_translator,
 )
 from seq2see.errors import InputError
-from seq2see.registries import EngineName
 
 if TYPE_CHECKING:
     from seq2see.data.readers import SentencePair
@@ -37,12 +36,11 @@ PAIRS_PER_CALL = 1024
 def score(
     model: ModelArgument,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
-    columns: Annotated[str | None, typer.Option(metavar="SOURCE,TARGET")] = None,
+    *,
+    columns: ColumnsOption = None,
     format_name: FormatOption = None,
-    engine: EngineName = "auto",
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    engine_options: EngineOptions,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the log-probability of the target sentence of each pair.
 
@@ -68,7 +66,7 @@ def score(
     check_files_exist(files or [])
     config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
     log_prob, num_tokens, num_failed = 0.0, 0, 0
-    translator = load_translator(model, engine, device, threads)
+    translator = engine_options.load_translator(model)
     pairs = iter(Corpus(config, translator.languages))
     for number, result in enumerate(_score_pairs(translator, pairs), 1):
         typer.echo(_format_score(result, as_json))

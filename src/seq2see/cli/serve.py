@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from seq2see.cli.corpora_and_path_checks import check_directories_exist
+from seq2see.cli.options import parse_key_value
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.registries import EngineName, Precision
 
@@ -73,7 +75,7 @@ def serve(
         precision=precision,
         beam_size=beam_size,
         files=files,
-        limits=LimitsConfig.model_validate(_parse_limits(limits or [])),
+        limits=LimitsConfig(**dict(_parse_limits(limits or []))),
     )
     with open_socket(config) as listener:
         from seq2see.cpu import freeze_gc
@@ -97,18 +99,10 @@ def serve(
         run_server(service, listener)
 
 
-def _parse_limits(texts: list[str]) -> dict[str, Any]:
-    """Return the limits by name. The config checks names and values."""
-    from seq2see.config import parse_override_as_dict
-
-    limits: dict[str, Any] = {}
+def _parse_limits(texts: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of limits, which the config checks."""
     for text in texts:
-        try:
-            limits |= parse_override_as_dict(text)
-        except ConfigError:
-            message = f"must be NAME=VALUE, but is {text} instead"
-            raise ConfigError(Problem("--limit", message)) from None
-    return limits
+        yield from parse_key_value("--limit", text).items()
 
 
 def _create_key(path: Path | None, name: str) -> None:

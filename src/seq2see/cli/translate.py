@@ -6,8 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
@@ -22,22 +21,28 @@ from seq2see.cli.corpora_and_path_checks import (
     output_format_problem,
 )
 from seq2see.cli.options import (
-    DeviceOption,
-    EnsembleOption,
+    BeamSearchOptions,
+    EngineOptions,
+    EnsembleEngineOptions,
+    JsonOption,
     ModelArgument,
+    SamplingOptions,
     SearchOption,
-    ThreadsOption,
     build_translation_options,
-    load_translator,
 )
 from seq2see.errors import Problem
-from seq2see.registries import DOCUMENT_EXTENSIONS, PLAIN_TEXT, EngineName, Precision
+from seq2see.registries import DOCUMENT_EXTENSIONS, PLAIN_TEXT
 
 if TYPE_CHECKING:
     from seq2see.cli.resumable_output import OutputTarget
-    from seq2see.documents import Document, DocumentReport
+    from seq2see.documents import DocumentReport
     from seq2see.translator import Translation, TranslationOptions, Translator
 
+_JSON_FIELDS = (
+    *("text", "score", "log_prob", "alternatives", "tokens", "alignment"),
+    *("flags", "unmet_constraints", "error"),
+)
+OutputFormat = Literal["json", "scores", "text"]
 TranslationFormatter = Callable[["Translation"], str]
 
 _FILE_HELP = (
@@ -50,30 +55,22 @@ _FILE_HELP = (
 def translate(
     model: ModelArgument,
     file: Annotated[str, typer.Argument(metavar="INPUT", help=_FILE_HELP)] = "-",
+    *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUTPUT")] = None,
     resume: Annotated[bool, typer.Option("--resume")] = False,
-    engine: EngineName = "auto",
-    device: DeviceOption = "auto",
-    threads: ThreadsOption = None,
-    precision: Precision = "float32",
-    ensemble: EnsembleOption = None,
-    beam_size: int | None = None,
+    engine_options: EnsembleEngineOptions,
+    beam_search: BeamSearchOptions,
     n_best: int | None = None,
-    length_penalty: float | None = None,
     stop_rule: Literal["exact", "beam_full"] | None = None,
     search_settings: SearchOption = None,
-    sample: Annotated[bool, typer.Option("--sample")] = False,
-    temperature: float | None = None,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    seed: int | None = None,
+    sampling: SamplingOptions,
     prefix: Annotated[str, typer.Option(metavar="TEXT")] = "",
     forbidden: Annotated[list[str] | None, typer.Option(metavar="TEXT")] = None,
     glossary: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     split: Literal["auto", "always", "never"] | None = None,
     with_scores: Annotated[bool, typer.Option("--with-scores")] = False,
     alignment: Annotated[bool, typer.Option("--alignment")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Translate lines of text or a document.
 
@@ -113,90 +110,60 @@ def translate(
     """
     check_model_path_not_file(model, file)
     check_file_to_translate(file, model)
-    search = {
-        "beam_size": beam_size,
-        "n_best": n_best,
-        "length_penalty": length_penalty,
-        "stop_rule": stop_rule,
-    }
-    sampling = {
-        "sample": sample,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "seed": seed,
-    }
-    output_format = "json" if as_json else "scores" if with_scores else "text"
-    task = _TranslationTask(model, file, output, resume, output_format)
+    output_format: OutputFormat = "json" if as_json else "scores" if with_scores else "text"
     options = build_translation_options(
-        search,
+        beam_search,
+        search_settings,
         sampling,
         glossary,
-        task.conflicts(n_best, alignment),
-        search_settings or (),
-        prefix=prefix or None,
-        forbidden=tuple(forbidden) if forbidden else None,
+        list(_find_conflicts(file, output, resume, output_format, n_best, alignment)),
+        search={"n_best": n_best, "stop_rule": stop_rule},
+        prefix=prefix,
+        forbidden=tuple(forbidden or ()),
         split=split,
         alignment=alignment,
         token_scores=with_scores and as_json,
         check_retokenization=as_json,
     )
-    load = partial(load_translator, model, engine, device, threads, precision, ensemble)
-    models = [str(directory) for directory in ensemble or ()]
-    settings = {"engine": engine, "precision": precision, "ensemble": models}
-    if not task.run(options, load, settings):
+    if is_document(file):
+        is_complete = _translate_document(engine_options, model, file, output, options)
+    else:
+        from seq2see.cli.resumable_output import prepare_resumable_output
+
+        settings = {
+            "engine": engine_options.engine,
+            "precision": engine_options.precision,
+            "ensemble": [str(directory) for directory in engine_options.ensemble or ()],
+            "format": output_format,
+            **options.model_dump(mode="json"),
+        }
+        target = prepare_resumable_output(file, output, model, settings, resume)
+        translator = engine_options.load_translator(model)
+        is_complete = translate_lines(translator, file, target, FORMATTERS[output_format], options)
+    if not is_complete:
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class _TranslationTask:
-    """Input, output and model of one run of the command."""
-
-    model: Path
-    file: str
-    output: Path | None
-    resume: bool
-    output_format: str
-    """A key of `FORMATTERS`."""
-
-    def conflicts(self, n_best: int | None, alignment: bool) -> Iterator[Problem | str]:
-        """Yield a message for each combination of options that is not allowed."""
-        if self.output and (problem := output_format_problem(self.file, self.output)):
-            yield problem
-        is_resumable = self.output and self.file != STANDARD_INPUT and not self._is_document
-        if self.resume and not is_resumable:
-            yield Problem("--resume", "needs a text file as INPUT, and --output")
-        if alignment and self.output_format != "json":
-            yield Problem("--alignment", "needs --json")
-        if self._is_document and self.output is None:
-            yield Problem("--output", f"must be given for a document such as {self.file}")
-        if self._is_document and (self.output_format != "text" or n_best):
-            yield "`--json`, `--with-scores` and `--n-best` need lines of text, not a document"
-
-    def run(
-        self, options: TranslationOptions, load: Callable[[], Translator], settings: dict[str, Any]
-    ) -> bool:
-        """Translate the input and return whether everything was translated.
-
-        `settings` has the settings beside `options` that influence the translations: a run that
-        resumes must have the same.
-        """
-        from seq2see.cli.resumable_output import prepare_resumable_output
-
-        if self._is_document:
-            from seq2see.documents import read_document
-
-            assert self.output
-            document = read_document(Path(self.file))  # before the model is loaded
-            return translate_document_file(load(), self.file, self.output, options, document)
-        settings |= {"format": self.output_format, **options.model_dump(mode="json")}
-        target = prepare_resumable_output(self.file, self.output, self.model, settings, self.resume)
-        formatter = FORMATTERS[self.output_format]
-        return translate_lines(load(), self.file, target, formatter, options)
-
-    @property
-    def _is_document(self) -> bool:
-        return is_document(self.file)
+def _find_conflicts(
+    file: str,
+    output: Path | None,
+    resume: bool,
+    output_format: OutputFormat,
+    n_best: int | None,
+    alignment: bool,
+) -> Iterator[Problem]:
+    """Yield a message for each combination of options that is not allowed."""
+    if output and (problem := output_format_problem(file, output)):
+        yield Problem("--output", problem)
+    if resume and (output is None or file == STANDARD_INPUT or is_document(file)):
+        yield Problem("--resume", "needs a text file as INPUT, and --output")
+    if alignment and output_format != "json":
+        yield Problem("--alignment", "needs --json")
+    if is_document(file) and output is None:
+        yield Problem("--output", f"must be given for a document such as {file}")
+    if is_document(file) and (output_format != "text" or n_best):
+        names = "`--json`, `--with-scores` and `--n-best`"
+        yield Problem("", f"{names} need lines of text, not a document")
 
 
 def translate_lines(
@@ -255,20 +222,24 @@ def _open_target(target: OutputTarget, is_interactive: bool) -> Iterator[TextIO]
             yield file
 
 
-def translate_document_file(
-    translator: Translator,
+def _translate_document(
+    engine_options: EngineOptions,
+    model: Path,
     file: str,
-    output: Path,
+    output: Path | None,
     options: TranslationOptions,
-    document: Document,
 ) -> bool:
-    """Translate a parsed file, print its issues, and return whether everything was translated."""
+    """Translate a document, print its issues, and return whether everything was translated."""
     from seq2see.cli.corpus_and_translation_progress import show_progress
-    from seq2see.documents import translate_document
+    from seq2see.documents import read_document, translate_document
 
+    assert output
+    path = Path(file)
+    document = read_document(path)  # before the model is loaded
+    translator = engine_options.load_translator(model)
     with show_progress() as on_progress:
         report = translate_document(
-            translator, Path(file), output, options, on_progress, document=document
+            translator, path, output, options, on_progress, document=document
         )
     for line in _format_issues(report):
         typer.echo(f"seq2see: {line}", err=True)
@@ -304,10 +275,10 @@ def format_translation_with_scores(translation: Translation) -> str:
 
 def format_translation_json(translation: Translation) -> str:
     """Return the translation as a JSON object."""
-    return json.dumps(dict(_json_fields(translation)), ensure_ascii=False)
+    return json.dumps(translation, default=_select_json_fields, ensure_ascii=False)
 
 
-FORMATTERS: Mapping[str, TranslationFormatter] = {
+FORMATTERS: Mapping[OutputFormat, TranslationFormatter] = {
     "json": format_translation_json,
     "scores": format_translation_with_scores,
     "text": format_translation_text,
@@ -321,20 +292,11 @@ def _format_cell(text: str) -> str:
     return replace_line_breaks(text).replace("\t", " ")
 
 
-def _json_fields(translation: Translation) -> Iterator[tuple[str, Any]]:
-    """Yield text and scores, and the other fields that are not empty."""
-    yield "text", translation.text
-    yield "score", translation.score
-    yield "log_prob", translation.log_prob
-    if translation.alternatives:
-        yield "alternatives", [dict(_json_fields(each)) for each in translation.alternatives]
-    if translation.tokens:
-        yield "tokens", [asdict(token) for token in translation.tokens]
-    if translation.alignment:
-        yield "alignment", [asdict(link) for link in translation.alignment]
-    if translation.flags:
-        yield "flags", [str(flag) for flag in translation.flags]
-    if translation.unmet_constraints:
-        yield "unmet_constraints", list(translation.unmet_constraints)
-    if translation.error is not None:
-        yield "error", translation.error
+def _select_json_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of a translation that are not empty, or all fields of one of its parts."""
+    from seq2see.translator import Translation
+
+    if not isinstance(value, Translation):
+        return asdict(value)
+    fields = {name: getattr(value, name) for name in _JSON_FIELDS}
+    return {name: content for name, content in fields.items() if content not in ((), None)}

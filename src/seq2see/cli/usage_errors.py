@@ -6,8 +6,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -18,8 +18,6 @@ from seq2see.errors import ConfigError, Problem, Seq2SeeError
 
 USAGE_ERROR_STATUS = 2
 """Exit status for invalid options, arguments and settings; other failures have status 1."""
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
-"""Language code such as en or pt-BR."""
 
 _STANDARD_OUTPUT = 1
 _ParserError: Any = typer.BadParameter.__mro__[1]
@@ -66,10 +64,9 @@ class OneLineErrorCommand(_FlagsWithoutValue, TyperCommand):
             parameter.help = parameter.help or descriptions.get(parameter.name)  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; `--languages en de` is accepted for `--languages en,de`."""
+        """Parse the arguments, which `ctx.meta` keeps."""
         ctx.meta["arguments"] = list(args)
-        parsed: list[str] = super().parse_args(ctx, join_languages_option(args))
-        return parsed
+        return list(super().parse_args(ctx, args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line: options, then arguments as `MODEL [FILES]...`."""
@@ -120,17 +117,14 @@ class OneLineErrorGroup(_FlagsWithoutValue, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command named by the first argument; raise ConfigError if it is unknown."""
         if self.get_command(ctx, args[0]) is None:
-            hint = _suggest(args[0], self.command_paths()) or ": see `seq2see --help`"
+            nested = (
+                f"{name} {nested}"
+                for name, group in self.commands.items()
+                for nested in getattr(group, "commands", ())
+            )
+            hint = _suggest(args[0], [*self.commands, *nested]) or ": see `seq2see --help`"
             raise ConfigError(f"`{args[0]}` is not a command{hint}")
         return super().resolve_command(ctx, args)
-
-    def command_paths(self) -> list[str]:
-        """Return the names of all commands, with those of groups as `data check`."""
-        groups = {
-            n: each for n, each in self.commands.items() if isinstance(each, OneLineErrorGroup)
-        }
-        nested = [f"{n} {path}" for n, group in groups.items() for path in group.command_paths()]
-        return [*self.commands, *nested]
 
 
 def parse_argument_help(docstring: str) -> tuple[str, dict[str, str]]:
@@ -153,17 +147,16 @@ def _format_argument(argument: Any) -> str:
     return name if argument.nargs == 1 else f"{name}..."
 
 
-def join_languages_option(arguments: list[str]) -> list[str]:
-    """Join the two languages of `--languages en de` with a comma."""
-    for index in range(len(arguments) - 2):
-        option, source, target = arguments[index : index + 3]
-        is_pair = LANGUAGE_CODE.fullmatch(source) and LANGUAGE_CODE.fullmatch(target)
-        if option == "--languages" and is_pair:
-            return [*arguments[: index + 1], f"{source},{target}", *arguments[index + 3 :]]
-    return arguments
-
-
 # --- errors in settings ---
+
+
+@contextmanager
+def collecting(problems: list[Problem]) -> Iterator[None]:
+    """Add the problems of a ConfigError that the block raises to the list, and go on."""
+    try:
+        yield
+    except ConfigError as error:
+        problems += error.problems
 
 
 def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
@@ -174,13 +167,16 @@ def call_all_collecting_errors(*functions: Callable[[], Any]) -> list[Any]:
     results: list[Any] = []
     problems: list[Problem] = []
     for function in functions:
-        try:
+        with collecting(problems):
             results.append(function())
-        except ConfigError as error:
-            problems += error.problems
+    raise_problems(problems)
+    return results
+
+
+def raise_problems(problems: Sequence[Problem | str]) -> None:
+    """Raise a ConfigError with all problems; do nothing if there are none."""
     if problems:
         raise ConfigError(*problems)
-    return results
 
 
 def given_options(context: typer.Context, *settings: str) -> list[str]:
@@ -200,8 +196,6 @@ def option_name(setting: str) -> str:
 
 def _name_option(problem: Problem, options: Collection[str]) -> Problem:
     """Return the problem with the settings as they are typed: as options, or with `--search`."""
-    if problem.field == "files" and "--test-set" not in options:
-        return Problem("", f"FILES {problem.message}")  # arguments of the command
     names = {
         key: _find_option(getattr(problem, key), options) for key in ("field", "suggested_field")
     }
@@ -213,7 +207,7 @@ def _find_option(setting: str, options: Collection[str]) -> str:
 
     A repeatable option has the singular of the setting that it sets: `--metric` sets `metrics`.
     """
-    path = _LIST_INDEX.sub("", "test_set" if setting == "files" else setting)
+    path = _LIST_INDEX.sub("", setting)
     search_path = path.removeprefix("search.")
     name = search_path.removeprefix("sampling.")
     for option in (option_name(name), option_name(name.removesuffix("s"))):

@@ -82,8 +82,9 @@ class CorpusSplitter:
         keys = np.fromiter((_source_key(pair.source) for pair in pairs), np.int64)
         if valid_size + test_size >= len(keys):
             raise InputError(
-                f"`valid_size` + `test_size` must be less than the {len(keys)} pairs of the "
-                f"corpus, but is {valid_size + test_size} instead"
+                f"the corpus must have more than {valid_size + test_size:,} pairs, because the "
+                f"validation set takes {valid_size:,} and the test set {test_size:,}, but has "
+                f"{len(keys):,}"
             )
         sources, counts = np.unique(keys, return_counts=True)
         order = np.argsort(hash_uniform(sources, seed), kind="stable")

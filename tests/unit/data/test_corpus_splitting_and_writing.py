@@ -48,9 +48,7 @@ def test_split_depends_on_the_seed() -> None:
 
 
 def test_training_split_must_not_be_empty(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="must be less than the 300 pairs of the corpus, but is 300"
-    ):
+    with pytest.raises(InputError, match="must have more than 300 pairs, because .*, but has 300"):
         CorpusSplitter(PAIRS, 150, 150)
 
 
