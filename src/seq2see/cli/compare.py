@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import read_translations
-from seq2see.cli.options import (
-    BeamSearchOptions,
-    EngineOptions,
-    EvaluationSetOptions,
-    JsonOption,
-    ScoringOptions,
-    build_translation_options,
-    check_no_model_options,
-)
+from seq2see.cli import options
+from seq2see.cli.inputs import read_translations
 from seq2see.cli.usage_errors import call_all_collecting_errors
 from seq2see.errors import ConfigError, InputError
 from seq2see.registries import METRICS
@@ -43,13 +35,13 @@ def compare(
     first: Annotated[str, typer.Argument(metavar="A")],
     second: Annotated[str, typer.Argument(metavar="B")],
     files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
-    test_set_options: EvaluationSetOptions,
-    scoring_options: ScoringOptions,
+    test_set_options: options.EvaluationSetOptions,
+    scoring_options: options.ScoringOptions,
     resamples: Annotated[int | None, typer.Option(min=1, max=1_000_000)] = None,
     num_examples: Annotated[int, typer.Option(min=0)] = 5,
-    engine_options: EngineOptions,
-    beam_search: BeamSearchOptions,
-    as_json: JsonOption = False,
+    engine_options: options.EngineOptions,
+    beam_search: options.BeamSearchOptions,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare two systems on a test set.
 
@@ -73,11 +65,11 @@ def compare(
     _check_systems_exist(systems)
     has_model = any(map(_is_model, systems))
     _, _, test_set_options, scoring, translation_options = call_all_collecting_errors(
-        lambda: None if has_model else check_no_model_options(context, "two files"),
+        lambda: None if has_model else options.check_no_model_options(context, "two files"),
         lambda: _check_systems_come_first(context.meta["arguments"], first, files),
         lambda: test_set_options.with_arguments(files or (), has_model),
         lambda: scoring_options.build_config(metrics=DEFAULT_METRICS),
-        lambda: build_translation_options(beam_search),
+        lambda: options.build_translation_options(beam_search),
     )
     with show_progress() as on_progress:
         models = {

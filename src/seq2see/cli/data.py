@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    STANDARD_INPUT,
-    build_corpus_config,
-    check_extension,
-    check_output_path,
-    side_suffixes,
-    write_clean_corpus,
-)
+from seq2see.cli import inputs
 from seq2see.cli.options import CorpusOptions, JsonOption, expand_option_groups
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, Problem
@@ -72,8 +65,8 @@ def check(
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
 
-    check_extension(plot, FIGURE_FORMATS, "--plot")
-    check_output_path(plot)
+    inputs.check_extension(plot, FIGURE_FORMATS, "--plot")
+    inputs.check_output_path(plot)
     config = QualityConfig(num_examples=max(num_examples, QualityConfig().num_examples))
     with corpus_options.open() as corpus, show_corpus_progress() as on_stage:
         test_set = _read_test_set(test_files, corpus)
@@ -125,7 +118,8 @@ def clean(
 
     with corpus_options.open() as corpus:
         test_set = _read_test_set(test_files, corpus)
-        counts = write_clean_corpus(corpus, output, side_suffixes(corpus.languages), test_set)
+        suffixes = inputs.side_suffixes(corpus.languages)
+        counts = inputs.write_clean_corpus(corpus, output, suffixes, test_set)
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)
     clean_files, rejected_file = output / "clean.*", output / REJECTED_FILE
@@ -160,10 +154,10 @@ def split(
 
     with corpus_options.open() as corpus:
         splitter = CorpusSplitter(corpus, valid_size, test_size, seed)
-        counts = write_splits(corpus, output, side_suffixes(corpus.languages), splitter)
+        suffixes = inputs.side_suffixes(corpus.languages)
+        counts = write_splits(corpus, output, suffixes, splitter)
     for split_name, count in counts.items():
-        path = output / split_name
-        names = " and ".join(f"{path}.{suffix}" for suffix in side_suffixes(corpus.languages))
+        names = " and ".join(f"{output / split_name}.{suffix}" for suffix in suffixes)
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 
@@ -173,9 +167,9 @@ def _read_test_set(files: list[str] | None, corpus: Corpus) -> Corpus | None:
 
     if not files:
         return None
-    if STANDARD_INPUT in files:
+    if inputs.STANDARD_INPUT in files:
         raise ConfigError(Problem("--test-set", "must be a file, not standard input"))
-    config = build_corpus_config(files, None, None, "`--test-set`")
+    config = inputs.build_corpus_config(files, None, None, "`--test-set`")
     if config.resolved_format == corpus.config.resolved_format:
         config = config.replace(columns=corpus.config.columns)
     return Corpus(config, corpus.languages)

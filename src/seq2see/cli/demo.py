@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import check_run_path_not_file
+from seq2see.cli.inputs import check_run_path_not_file
 from seq2see.cli.usage_errors import option_name
 from seq2see.errors import InputError
 

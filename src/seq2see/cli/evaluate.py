@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    check_extension,
-    check_output_path,
-    read_translations,
-)
-from seq2see.cli.options import (
-    BeamSearchOptions,
-    EnsembleEngineOptions,
-    EvaluationSetOptions,
-    JsonOption,
-    ScoringOptions,
-    SearchOption,
-    build_translation_options,
-    check_no_model_options,
-)
+from seq2see.cli import inputs, options
 from seq2see.cli.usage_errors import call_all_collecting_errors, collecting, raise_problems
 from seq2see.errors import ConfigError, Problem, writing
 from seq2see.registries import FIGURE_FORMATS, METRICS
@@ -38,15 +24,15 @@ def evaluate(
     context: typer.Context,
     *,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[MODEL] [FILES]...")] = None,
-    test_set_options: EvaluationSetOptions,
+    test_set_options: options.EvaluationSetOptions,
     hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
-    scoring_options: ScoringOptions,
+    scoring_options: options.ScoringOptions,
     resamples: Annotated[int, typer.Option(min=0, max=100_000)] = 1000,
-    engine_options: EnsembleEngineOptions,
-    beam_search: BeamSearchOptions,
-    search_settings: SearchOption = None,
+    engine_options: options.EnsembleEngineOptions,
+    beam_search: options.BeamSearchOptions,
+    search_settings: options.SearchOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Score a model, or a file with translations.
@@ -76,11 +62,11 @@ def evaluate(
         lambda: _check_model_or_hypotheses(context, files, model, hypotheses),
         lambda: test_set_options.with_arguments(files, bool(model)),
         lambda: scoring_options.build_config(resamples=resamples),
-        lambda: build_translation_options(beam_search, search_settings),
-        lambda: check_extension(plot, FIGURE_FORMATS, "--plot"),
+        lambda: options.build_translation_options(beam_search, search_settings),
+        lambda: inputs.check_extension(plot, FIGURE_FORMATS, "--plot"),
     )
     for path in (output, plot):
-        check_output_path(path)
+        inputs.check_output_path(path)
     if model:
         with show_progress() as on_progress:
             translator = engine_options.load_translator(Path(model))
@@ -89,7 +75,7 @@ def evaluate(
     else:
         test_set = test_set_options.read()
         report = score_translations(
-            read_translations(hypotheses or "", test_set), test_set, scoring
+            inputs.read_translations(hypotheses or "", test_set), test_set, scoring
         )
     if output:
         _write_translations(report, output)
@@ -117,7 +103,7 @@ def _check_model_or_hypotheses(
         if Path(name).is_dir()
     ]
     with collecting(problems):
-        check_no_model_options(context, "`--hypotheses`")
+        options.check_no_model_options(context, "`--hypotheses`")
     raise_problems(problems)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import check_extension, check_output_path
-from seq2see.cli.options import (
-    BeamSearchOptions,
-    EngineOptions,
-    JsonOption,
-    ModelArgument,
-    build_translation_options,
-)
-from seq2see.cli.usage_errors import (
-    call_all_collecting_errors,
-    given_options,
-    option_name,
-    raise_problems,
-)
+from seq2see.cli import options, usage_errors
+from seq2see.cli.inputs import check_extension, check_output_path
 from seq2see.errors import ConfigError, Problem
 from seq2see.registries import FIGURE_FORMATS
 
@@ -52,13 +40,15 @@ class InterventionOptions:
     def parse(self) -> list[tuple[str, Intervention]]:
         """Return the interventions, each with the option as it was typed."""
         typed = [(name, text) for name, texts in asdict(self).items() for text in texts or ()]
-        parsed = call_all_collecting_errors(*(partial(_parse_intervention, *one) for one in typed))
-        options = (f"{option_name(name)} {text}" for name, text in typed)
-        return list(zip(options, parsed, strict=True))
+        parsed = usage_errors.call_all_collecting_errors(
+            *(partial(_parse_intervention, *one) for one in typed)
+        )
+        names = (f"{usage_errors.option_name(name)} {text}" for name, text in typed)
+        return list(zip(names, parsed, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class TracedEngineOptions(EngineOptions):
+class TracedEngineOptions(options.EngineOptions):
     """Where a model runs; a trace needs torch, also of a translation of ctranslate2."""
 
     engine: Literal["torch", "ctranslate2"] = "torch"
@@ -66,7 +56,7 @@ class TracedEngineOptions(EngineOptions):
 
 def explain(
     context: typer.Context,
-    model: ModelArgument,
+    model: options.ModelArgument,
     text: Annotated[str | None, typer.Argument(metavar="TEXT")] = None,
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,
@@ -80,8 +70,8 @@ def explain(
     head_importance: Annotated[list[str] | None, typer.Option(metavar="FILE")] = None,
     max_sentences: Annotated[int | None, typer.Option(min=1)] = None,
     engine_options: TracedEngineOptions,
-    beam_search: BeamSearchOptions,
-    as_json: JsonOption = False,
+    beam_search: options.BeamSearchOptions,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Trace one translation.
 
@@ -136,13 +126,15 @@ def explain(
     from seq2see.explain.intervention_types import parse_attention_address
     from seq2see.explain.tracing import explain as trace_sentence
 
-    _, interventions, trace_options, address, _, translation_options = call_all_collecting_errors(
-        lambda: _check_conflicts(context),
-        intervention_options.parse,
-        lambda: _build_trace_options(layers, attribution or (), word_alternatives),
-        lambda: parse_attention_address(plot_attention) if plot_attention else None,
-        lambda: _check_output_extension(output, plot_attention),
-        lambda: build_translation_options(beam_search),
+    _, interventions, trace_options, address, _, translation_options = (
+        usage_errors.call_all_collecting_errors(
+            lambda: usage_errors.raise_problems([*_find_conflicts(context)]),
+            intervention_options.parse,
+            lambda: _build_trace_options(layers, attribution or (), word_alternatives),
+            lambda: parse_attention_address(plot_attention) if plot_attention else None,
+            lambda: _check_output_extension(output, plot_attention),
+            lambda: options.build_translation_options(beam_search),
+        )
     )
     check_output_path(output)
     translator = engine_options.load_translator(model)
@@ -165,33 +157,29 @@ def explain(
                 options=trace_options,
             )
         except ConfigError as error:
-            options = [option for option, _ in interventions]
-            problems = (_name_intervention(problem, options) for problem in error.problems)
+            typed = [option for option, _ in interventions]
+            problems = (_name_intervention(problem, typed) for problem in error.problems)
             raise ConfigError(*problems) from None
         explain_output.output_trace(trace, output, address, as_json)
 
 
-def _check_conflicts(context: typer.Context) -> None:
-    """Raise ConfigError if options exclude each other."""
+def _find_conflicts(context: typer.Context) -> Iterator[Problem | str]:
+    """Yield a message for each combination of options that is not allowed."""
     has_text = context.params["text"] is not None
-    problems: list[Problem | str] = []
-    modes = given_options(context, "pronoun_test", "head_importance")
+    modes = usage_errors.given_options(context, "pronoun_test", "head_importance")
     if len(modes) > 1:
-        problems.append(f"{' and '.join(modes)} exclude each other")
+        yield f"{' and '.join(modes)} exclude each other"
     if modes and has_text:
-        problems.append(f"TEXT must be left out with {modes[0]}")
+        yield f"TEXT must be left out with {modes[0]}"
     if not modes and not has_text:
-        problems.append("TEXT, `--pronoun-test` or `--head-importance` must be given")
-    if not modes and given_options(context, "max_sentences"):
-        problems.append(Problem("--max-sentences", "needs --pronoun-test or --head-importance"))
-    if modes and (names := given_options(context, *_TRACE_ONLY)):
-        problems.append(f"{', '.join(names)} must be left out with {modes[0]}")
-    if len(given_options(context, "target", "force_continuation")) > 1:
+        yield "TEXT, `--pronoun-test` or `--head-importance` must be given"
+    if not modes and usage_errors.given_options(context, "max_sentences"):
+        yield Problem("--max-sentences", "needs --pronoun-test or --head-importance")
+    if modes and (names := usage_errors.given_options(context, *_TRACE_ONLY)):
+        yield f"{', '.join(names)} must be left out with {modes[0]}"
+    if len(usage_errors.given_options(context, "target", "force_continuation")) > 1:
         reason = "which changes the translation of the model"
-        problems.append(
-            Problem("--target", f"must be left out with --force-continuation, {reason}")
-        )
-    raise_problems(problems)
+        yield Problem("--target", f"must be left out with --force-continuation, {reason}")
 
 
 def _check_output_extension(path: Path | None, plot_attention: str | None) -> None:
@@ -228,19 +216,19 @@ def _build_trace_options(
         for m in (get_args(AttributionMethod) if each == "all" else [each])
     ]
     names: Any = layers if layers in {"none", "last", "all"} else tuple(layers.split(","))
-    of_layers, of_methods = call_all_collecting_errors(
+    of_layers, of_methods = usage_errors.call_all_collecting_errors(
         lambda: TraceOptions(layers=names),
         lambda: TraceOptions(
             attributions=tuple(dict.fromkeys(methods)), word_alternatives=word_alternatives
         ),
     )
-    options: TraceOptions = of_methods.replace(layers=of_layers.layers)
-    return options
+    trace_options: TraceOptions = of_methods.replace(layers=of_layers.layers)
+    return trace_options
 
 
-def _name_intervention(problem: Problem, options: Sequence[str]) -> Problem | str:
+def _name_intervention(problem: Problem, typed: Sequence[str]) -> Problem | str:
     """Return the problem of an intervention with the option that requested it."""
     match problem.field.split("."):
         case ["interventions", index, name]:
-            return f"`{options[int(index)]}`: {name} {problem.message}"
+            return f"`{typed[int(index)]}`: {name} {problem.message}"
     return problem

@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 from rich.cells import cell_len, set_cell_size
 
-from seq2see.cli.corpora_and_path_checks import build_corpus_config
 from seq2see.cli.corpus_and_translation_progress import show_progress
+from seq2see.cli.inputs import build_corpus_config
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import parse_languages
+from seq2see.cli.inputs import parse_languages
 
 
 def import_(

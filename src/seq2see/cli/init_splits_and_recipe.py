@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import side_suffixes, write_clean_corpus
+from seq2see.cli.inputs import side_suffixes, write_clean_corpus
 from seq2see.cli.options import CorpusOptions
 from seq2see.errors import ConfigError, InputError, Problem
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    check_directories_exist,
-    check_extension,
-    check_output_path,
-)
+from seq2see.cli import inputs
 from seq2see.cli.options import JsonOption
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, InputError, Problem
@@ -78,9 +74,9 @@ def run_lab_experiments(
         cache: Cache directory for the small models that experiments train. Default:
             ~/.cache/seq2see/lab.
     """
-    check_directories_exist(markdown, model)
-    check_output_path(html)
-    check_extension(html, HTML_EXTENSIONS, "--html")
+    inputs.check_directories_exist(markdown, model)
+    inputs.check_output_path(html)
+    inputs.check_extension(html, HTML_EXTENSIONS, "--html")
     if markdown is not None and names != ["all"]:
         raise ConfigError(
             Problem("--markdown", "needs the argument `all`: its pages contain every experiment")

@@ -67,15 +67,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    STANDARD_INPUT,
-    build_corpus_config,
-    check_files_exist,
-    format_corpus_name,
-    infer_language,
-    infer_languages,
-    parse_languages,
-)
+from seq2see.cli import inputs
 from seq2see.cli.usage_errors import collecting, given_options, option_name, raise_problems
 from seq2see.errors import ConfigError, Problem
 from seq2see.registries import METRICS, EngineName, Precision, Tokenization
@@ -128,7 +120,7 @@ class CorpusOptions:
     @property
     def name(self) -> str:
         """Name of the corpus for messages."""
-        return format_corpus_name(self.files)
+        return inputs.format_corpus_name(self.files)
 
     @contextmanager
     def open(self) -> Iterator[Corpus]:
@@ -140,13 +132,13 @@ class CorpusOptions:
 
         files = self.files
         with tempfile.TemporaryDirectory() as directory:
-            if files == [STANDARD_INPUT]:
+            if files == [inputs.STANDARD_INPUT]:
                 files = [str(Path(directory, "standard-input.tsv"))]
                 with Path(files[0]).open("wb") as copy:
                     shutil.copyfileobj(sys.stdin.buffer, copy)
-            languages = parse_languages(self.languages) or infer_languages(files)
-            config = build_corpus_config(files, self.columns, self.format_name)
-            check_files_exist(files)
+            languages = inputs.parse_languages(self.languages) or inputs.infer_languages(files)
+            config = inputs.build_corpus_config(files, self.columns, self.format_name)
+            inputs.check_files_exist(files)
             yield Corpus(config, languages)
 
 
@@ -179,7 +171,7 @@ class EvaluationSetOptions:
     def _build_config(self) -> CorpusConfig | None:
         if not self.test_files:
             return None
-        return build_corpus_config(
+        return inputs.build_corpus_config(
             self.test_files, self.test_columns, self.test_format, "`--test-set`"
         )
 
@@ -193,17 +185,19 @@ class EvaluationSetOptions:
         if not files and not reference_files:
             raise ConfigError(Problem("--test-set", "or `--reference` must be given"))
         references = [list(read_lines(name)) for name in reference_files]
-        inferred = next(filter(None, map(infer_language, [*files[-1:], *reference_files])), None)
+        inferred = next(
+            filter(None, map(inputs.infer_language, [*files[-1:], *reference_files])), None
+        )
         config = self._build_config()
         if config is None:
             name = " and ".join(Path(name).name for name in reference_files)
             language = self.language or inferred
             return EvaluationSet(name, tuple(references), None, (None, language))
-        corpus = Corpus(config, model_languages or infer_languages(files))
+        corpus = Corpus(config, model_languages or inputs.infer_languages(files))
         test_set = EvaluationSet.from_corpus(corpus, references)
         source, target = test_set.languages
         target = self.language or target or inferred
-        return replace(test_set, name=format_corpus_name(files), languages=(source, target))
+        return replace(test_set, name=inputs.format_corpus_name(files), languages=(source, target))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from seq2see.atomic_files import compute_sha256
 from seq2see.bundle.files import read_config_bytes
-from seq2see.cli.corpora_and_path_checks import STANDARD_INPUT, check_output_path
+from seq2see.cli.inputs import STANDARD_INPUT, check_output_path
 from seq2see.errors import InputError, reading, writing
 
 OutputSettings = Mapping[str, Any]

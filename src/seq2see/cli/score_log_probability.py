@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    STANDARD_INPUT,
-    build_corpus_config,
-    check_files_exist,
-)
-from seq2see.cli.options import (
-    ColumnsOption,
-    EngineOptions,
-    FormatOption,
-    JsonOption,
-    ModelArgument,
-)
+from seq2see.cli import inputs, options
 from seq2see.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,13 +23,13 @@ PAIRS_PER_CALL = 1024
 
 
 def score(
-    model: ModelArgument,
+    model: options.ModelArgument,
     files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
     *,
-    columns: ColumnsOption = None,
-    format_name: FormatOption = None,
-    engine_options: EngineOptions,
-    as_json: JsonOption = False,
+    columns: options.ColumnsOption = None,
+    format_name: options.FormatOption = None,
+    engine_options: options.EngineOptions,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Print the log-probability of the target sentence of each pair.
 
@@ -63,8 +52,8 @@ def score(
     """
     from seq2see.data.corpus_config_and_reading import Corpus
 
-    check_files_exist(files or [])
-    config = build_corpus_config(files or [STANDARD_INPUT], columns, format_name)
+    inputs.check_files_exist(files or [])
+    config = inputs.build_corpus_config(files or [inputs.STANDARD_INPUT], columns, format_name)
     log_prob, num_tokens, num_failed = 0.0, 0, 0
     translator = engine_options.load_translator(model)
     pairs = iter(Corpus(config, translator.languages))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import check_directories_exist
+from seq2see.cli.inputs import check_directories_exist
 from seq2see.cli.options import parse_key_value
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.registries import EngineName, Precision

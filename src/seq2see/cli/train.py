@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import check_run_path_not_file
+from seq2see.cli.inputs import check_run_path_not_file
 from seq2see.errors import ConfigError
 
 
@@ -47,7 +47,7 @@ def train(
 
 def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:
     """Raise ConfigError if the arguments are corpus files instead of a recipe."""
-    from seq2see.cli.corpora_and_path_checks import infer_language
+    from seq2see.cli.inputs import infer_language
 
     names = [str(recipe), *(override for override in overrides if "=" not in override)]
     if recipe.suffix == ".toml" or not all(Path(name).is_file() for name in names):

@@ -13,23 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from seq2see.cli.corpora_and_path_checks import (
-    STANDARD_INPUT,
-    check_file_to_translate,
-    check_model_path_not_file,
-    is_document,
-    output_format_problem,
-)
-from seq2see.cli.options import (
-    BeamSearchOptions,
-    EngineOptions,
-    EnsembleEngineOptions,
-    JsonOption,
-    ModelArgument,
-    SamplingOptions,
-    SearchOption,
-    build_translation_options,
-)
+from seq2see.cli import inputs, options
 from seq2see.errors import Problem
 from seq2see.registries import DOCUMENT_EXTENSIONS, PLAIN_TEXT
 
@@ -53,24 +37,24 @@ _FILE_HELP = (
 
 
 def translate(
-    model: ModelArgument,
+    model: options.ModelArgument,
     file: Annotated[str, typer.Argument(metavar="INPUT", help=_FILE_HELP)] = "-",
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUTPUT")] = None,
     resume: Annotated[bool, typer.Option("--resume")] = False,
-    engine_options: EnsembleEngineOptions,
-    beam_search: BeamSearchOptions,
+    engine_options: options.EnsembleEngineOptions,
+    beam_search: options.BeamSearchOptions,
     n_best: int | None = None,
     stop_rule: Literal["exact", "beam_full"] | None = None,
-    search_settings: SearchOption = None,
-    sampling: SamplingOptions,
+    search_settings: options.SearchOption = None,
+    sampling: options.SamplingOptions,
     prefix: Annotated[str, typer.Option(metavar="TEXT")] = "",
     forbidden: Annotated[list[str] | None, typer.Option(metavar="TEXT")] = None,
     glossary: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     split: Literal["auto", "always", "never"] | None = None,
     with_scores: Annotated[bool, typer.Option("--with-scores")] = False,
     alignment: Annotated[bool, typer.Option("--alignment")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Translate lines of text or a document.
 
@@ -108,10 +92,10 @@ def translate(
         alignment: Add word alignments to the output. Requires --json.
         as_json: Print one JSON object per input line. Not for documents.
     """
-    check_model_path_not_file(model, file)
-    check_file_to_translate(file, model)
+    inputs.check_model_path_not_file(model, file)
+    inputs.check_file_to_translate(file, model)
     output_format: OutputFormat = "json" if as_json else "scores" if with_scores else "text"
-    options = build_translation_options(
+    translation_options = options.build_translation_options(
         beam_search,
         search_settings,
         sampling,
@@ -125,8 +109,8 @@ def translate(
         token_scores=with_scores and as_json,
         check_retokenization=as_json,
     )
-    if is_document(file):
-        is_complete = _translate_document(engine_options, model, file, output, options)
+    if inputs.is_document(file):
+        is_complete = _translate_document(engine_options, model, file, output, translation_options)
     else:
         from seq2see.cli.resumable_output import prepare_resumable_output
 
@@ -135,11 +119,13 @@ def translate(
             "precision": engine_options.precision,
             "ensemble": [str(directory) for directory in engine_options.ensemble or ()],
             "format": output_format,
-            **options.model_dump(mode="json"),
+            **translation_options.model_dump(mode="json"),
         }
         target = prepare_resumable_output(file, output, model, settings, resume)
         translator = engine_options.load_translator(model)
-        is_complete = translate_lines(translator, file, target, FORMATTERS[output_format], options)
+        is_complete = translate_lines(
+            translator, file, target, FORMATTERS[output_format], translation_options
+        )
     if not is_complete:
         raise typer.Exit(1)
 
@@ -153,15 +139,15 @@ def _find_conflicts(
     alignment: bool,
 ) -> Iterator[Problem]:
     """Yield a message for each combination of options that is not allowed."""
-    if output and (problem := output_format_problem(file, output)):
+    if output and (problem := inputs.output_format_problem(file, output)):
         yield Problem("--output", problem)
-    if resume and (output is None or file == STANDARD_INPUT or is_document(file)):
+    if resume and (output is None or file == inputs.STANDARD_INPUT or inputs.is_document(file)):
         yield Problem("--resume", "needs a text file as INPUT, and --output")
     if alignment and output_format != "json":
         yield Problem("--alignment", "needs --json")
-    if is_document(file) and output is None:
+    if inputs.is_document(file) and output is None:
         yield Problem("--output", f"must be given for a document such as {file}")
-    if is_document(file) and (output_format != "text" or n_best):
+    if inputs.is_document(file) and (output_format != "text" or n_best):
         names = "`--json`, `--with-scores` and `--n-best`"
         yield Problem("", f"{names} need lines of text, not a document")
 
@@ -171,7 +157,7 @@ def translate_lines(
     file: str,
     target: OutputTarget,
     formatter: TranslationFormatter,
-    options: TranslationOptions,
+    translation_options: TranslationOptions,
 ) -> bool:
     """Translate a file line by line and return whether every line has a translation.
 
@@ -181,7 +167,7 @@ def translate_lines(
     from seq2see.cli.resumable_output import ResumableOutput
     from seq2see.data.readers import count_lines, read_lines
 
-    is_interactive = file == STANDARD_INPUT and sys.stdin.isatty()
+    is_interactive = file == inputs.STANDARD_INPUT and sys.stdin.isatty()
     # Translations that appear on the same terminal replace the progress bar.
     show_bar = sys.stderr.isatty() and not (target is None and sys.stdout.isatty())
     num_lines = count_lines(file) if show_bar else None
@@ -195,7 +181,7 @@ def translate_lines(
     ):
         # A user who types a line gets its translation before the next line.
         chunk_size = 1 if is_interactive else None
-        translations = translator.stream(lines, options, chunk_size=chunk_size)
+        translations = translator.stream(lines, translation_options, chunk_size=chunk_size)
         for number, translation in enumerate(translations, num_done + 1):
             if problem := problems.pop(number, None):
                 translation = replace(translation, error=problem)  # noqa: PLW2901
@@ -223,11 +209,11 @@ def _open_target(target: OutputTarget, is_interactive: bool) -> Iterator[TextIO]
 
 
 def _translate_document(
-    engine_options: EngineOptions,
+    engine_options: options.EngineOptions,
     model: Path,
     file: str,
     output: Path | None,
-    options: TranslationOptions,
+    translation_options: TranslationOptions,
 ) -> bool:
     """Translate a document, print its issues, and return whether everything was translated."""
     from seq2see.cli.corpus_and_translation_progress import show_progress
@@ -239,7 +225,7 @@ def _translate_document(
     translator = engine_options.load_translator(model)
     with show_progress() as on_progress:
         report = translate_document(
-            translator, path, output, options, on_progress, document=document
+            translator, path, output, translation_options, on_progress, document=document
         )
     for line in _format_issues(report):
         typer.echo(f"seq2see: {line}", err=True)

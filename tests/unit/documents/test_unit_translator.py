@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.corpora_and_path_checks import ISO_639_1
+from seq2see.cli.inputs import ISO_639_1
 from seq2see.documents import (
     UnitIssue,
     translate_document,
