@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import reprlib
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -197,34 +197,31 @@ def _similarity(name: str, other: str) -> float:
     )
 
 
-_EXPECTED_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "literal_error": lambda c: "one of " + c["expected"].replace("'", ""),
-    "union_tag_invalid": lambda c: "one of " + c["expected_tags"].replace("'", ""),
-    "greater_than": lambda c: f"above {c['gt']}",
-    "greater_than_equal": lambda c: f"at least {c['ge']}",
-    "less_than": lambda c: f"below {c['lt']}",
-    "less_than_equal": lambda c: f"at most {c['le']}",
-    "int_type": lambda _: "an integer",
-    "int_parsing": lambda _: "an integer",
-    "int_from_float": lambda _: "an integer",
-    "float_type": lambda _: "a number",
-    "float_parsing": lambda _: "a number",
-    "finite_number": lambda _: "a finite number",
-    "bool_type": lambda _: "true or false",
-    "bool_parsing": lambda _: "true or false",
-    "string_type": lambda _: "a string",
-    "string_pattern_mismatch": lambda c: f"a string of the form {c['pattern']}",
-    "too_long": lambda c: f"a list of at most {c['max_length']}",
-    "too_short": lambda c: f"a list of at least {c['min_length']}",
-    "tuple_type": lambda _: "a list",
-    "list_type": lambda _: "a list",
-    "dict_type": lambda _: "a table",
-    "model_type": lambda _: "a table of settings",
-    "model_attributes_type": lambda _: "a table of settings",
+_EXPECTED_TYPES = {
+    "literal_error": "one of {expected}",
+    "union_tag_invalid": "one of {expected_tags}",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "finite_number": "a finite number",
+    "string_type": "a string",
+    "string_pattern_mismatch": "a string of the form {pattern}",
+    "too_long": "a list of at most {max_length}",
+    "too_short": "a list of at least {min_length}",
+    "dict_type": "a table",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("model_type", "model_attributes_type"), "a table of settings"),
 }
+"""Descriptions of the allowed values by pydantic's type of the error."""
 
 
 def describe_allowed_values(detail: ErrorDetails) -> str:
     """Return a description of the values that are allowed; pydantic's message for rare errors."""
-    describe = _EXPECTED_TYPES.get(detail["type"])
-    return describe(detail.get("ctx", {})) if describe else detail["msg"]
+    template = _EXPECTED_TYPES.get(detail["type"])
+    if template is None:
+        return detail["msg"]
+    return template.format(**detail.get("ctx", {})).replace("'", "")
