@@ -114,21 +114,10 @@ def style_axes_frame(axes: Axes) -> None:
         spine.set(visible=True, color="#d0d4da")
 
 
-def check_figure_path(path: Path) -> None:
-    """Check that a figure can be written to this path.
-
-    Raises:
-        InputError: If the format is not supported or the directory does not exist.
-    """
+def _write_figure(figure: Figure, path: Path, bbox_inches: Literal["tight"] | None) -> None:
     if path.suffix.lower() not in FIGURE_FORMATS:
         formats = ", ".join(FIGURE_FORMATS)
         raise InputError(f"the name of a figure must end with one of {formats}, but is {path}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written: the directory {path.parent} does not exist")
-
-
-def _write_figure(figure: Figure, path: Path, bbox_inches: Literal["tight"] | None) -> None:
-    check_figure_path(path)
     with writing(path):
         figure.savefig(path, format=path.suffix.lower()[1:], bbox_inches=bbox_inches)
 
