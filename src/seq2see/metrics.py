@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pkgutil import resolve_name
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -217,8 +216,7 @@ def _build_sacrebleu_metric(metric: MetricName, options: MetricOptions) -> Metri
     """Return the metric of sacrebleu for the given options."""
     if metric not in METRICS:
         raise InputError(f"`metric` must be one of {', '.join(METRICS)}, but is {metric} instead")
-    built: Metric = resolve_name(METRICS[metric].constructor)(options)
-    return built
+    return _BUILDERS[metric](options)
 
 
 def build_bleu(options: MetricOptions) -> BLEU:
@@ -251,6 +249,14 @@ def build_ter(options: MetricOptions) -> TER:
     if primary_language(language) not in _TOKENIZATIONS:
         return CharacterTokenTER(case_sensitive)
     return TER(case_sensitive=case_sensitive, normalized=True, asian_support=True)
+
+
+_BUILDERS: Mapping[MetricName, Callable[[MetricOptions], Metric]] = {
+    "bleu": build_bleu,
+    "chrf": build_chrf,
+    "ter": build_ter,
+    "exact": ExactMatch,
+}
 
 
 def check_metrics_and_options(

@@ -1,7 +1,7 @@
 """The choices that options offer by name: engines, model presets, metrics, document formats.
 
-This module imports nothing slow, such as torch, and no optional dependency: a constructor or module
-that a table names is imported when it is needed.
+This module imports nothing slow, such as torch, and no optional dependency: a module that a
+table names is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -37,23 +37,20 @@ Tokenization = Literal["13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "non
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """How a metric is computed and shown."""
+    """How a metric is shown; `seq2see.metrics` computes it."""
 
     label: str
     """Name for display."""
-    constructor: str
-    """Function that returns the sacrebleu metric for `MetricOptions`, as module:function."""
     higher_is_better: bool = True
     is_compared: bool = True
     """Whether it is one of the default metrics of a comparison of two systems."""
 
 
-_MODULE = "seq2see.metrics"
 METRICS: Mapping[str, MetricDefinition] = {
-    "bleu": MetricDefinition("BLEU", f"{_MODULE}:build_bleu"),
-    "chrf": MetricDefinition("chrF2", f"{_MODULE}:build_chrf"),
-    "ter": MetricDefinition("TER", f"{_MODULE}:build_ter", higher_is_better=False),
-    "exact": MetricDefinition("exact match", f"{_MODULE}:ExactMatch", is_compared=False),
+    "bleu": MetricDefinition("BLEU"),
+    "chrf": MetricDefinition("chrF2"),
+    "ter": MetricDefinition("TER", higher_is_better=False),
+    "exact": MetricDefinition("exact match", is_compared=False),
 }
 
 if TYPE_CHECKING:
