@@ -11,21 +11,17 @@ with_best_alignment_head   stores the head that aligns words best in a model
 """
 
 from seq2see.evaluate.alignment_error_rate import (
-    AlignmentReport as AlignmentReport,
     HeadAlignmentScorer as HeadAlignmentScorer,
     with_best_alignment_head as with_best_alignment_head,
 )
 from seq2see.evaluate.comparison import (
-    SentenceDifference as SentenceDifference,
     SystemComparison as SystemComparison,
     compare_systems as compare_systems,
-    diff_words as diff_words,
 )
 from seq2see.evaluate.evaluation import (
     Evaluation as Evaluation,
     EvaluationSet as EvaluationSet,
     MetricsConfig as MetricsConfig,
-    PronounAccuracy as PronounAccuracy,
     compute_pronoun_accuracy as compute_pronoun_accuracy,
     evaluate as evaluate,
     score_translations as score_translations,
