@@ -1,6 +1,6 @@
-"""Translators whose work goes through the queue, and pivot translation with two of them.
+"""A translator whose work goes through the queue, also through a pivot language.
 
-They translate blocks like a `Translator`. Documents, HTML and plain texts therefore share the same
+It translates blocks like a `Translator`. Documents, HTML and plain texts therefore share the same
 batches, and a pivot route can be used like a single model.
 """
 
@@ -52,13 +52,13 @@ class SegmentTask:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedRequestTranslator:
-    """Translates with one model through the queue, for one request.
+class QueuedTranslator:
+    """Translates with one or more models in sequence through the queue, for one request.
 
     The thread of the request tokenizes the blocks; a worker translates their segments.
     """
 
-    translator: Translator
+    translators: Sequence[Translator]
     queue: WorkQueue
     context: RequestContext
     retry_when_full: bool = False
@@ -69,32 +69,58 @@ class QueuedRequestTranslator:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target language."""
-        return self.translator.languages
+        """Source language of the first model and target language of the last one."""
+        return self.translators[0].languages[0], self.translators[-1].languages[1]
 
     @property
     def max_sentences_per_line(self) -> int:
-        """Maximum number of sentences of a line that is translated at once by default."""
-        return self.translator.max_sentences_per_line
+        """Maximum number of sentences of a line that all models translate at once by default."""
+        return min(translator.max_sentences_per_line for translator in self.translators)
 
     def translate_blocks(
         self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        """Translate blocks in order. A block that fails has an error in its translation."""
-        window = _WINDOW_BLOCKS if self.retry_when_full else max(len(blocks), 1)
-        windows = (blocks[start : start + window] for start in range(0, len(blocks), window))
-        return [each for some in windows for each in self._translate_window(some, options)]
+        """Translate blocks in order. A block that fails has an error in its translation.
 
-    def _translate_window(
-        self, blocks: Sequence[Block], options: TranslationOptions
+        Raises:
+            DirectModelRequired: A glossary is given, and there is a pivot language.
+        """
+        *pivots, last = self.translators
+        if options.glossary and pivots:
+            raise DirectModelRequired(
+                "a glossary needs a direct model, but this language pair uses a pivot language"
+            )
+        pivot_options = TranslationOptions(
+            alignment=options.alignment, split=options.split
+        ).with_settings({"beam_size": options.search.beam_size})
+        translations: list[Translation] = []
+        texts = [block.text for block in blocks]
+        for translator in pivots:
+            pivot_blocks = [Block(text) for text in texts]
+            results = self.translate_with_model(translator, pivot_blocks, pivot_options)
+            translations = list(map(_combine, translations, results)) if translations else results
+            texts = [translation.text for translation in results]
+        last_blocks = [Block(text, block.prefix) for text, block in zip(texts, blocks, strict=True)]
+        results = self.translate_with_model(last, last_blocks, options)
+        return list(map(_combine, translations, results)) if translations else results
+
+    def translate_with_model(
+        self, translator: Translator, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[Translation]:
-        segmented = self.translator.split_blocks(blocks, options)
-        requests = self.translator.build_requests(segmented)
+        """Translate blocks with one of the models."""
+        size = _WINDOW_BLOCKS if self.retry_when_full else max(len(blocks), 1)
         weight = self.token_weight(options.search.beam_size)
-        costs = [math.ceil(weight * (len(each.segment.ids) + 1)) for each in requests]
-        task = SegmentTask(self.translator, options.model_dump_json(), options)
-        results = self._submit_with_retries(task, requests, costs)
-        return self.translator.merge_segments(segmented, list(map(self._to_translation, results)))
+        task = SegmentTask(translator, options.model_dump_json(), options)
+        translations: list[Translation] = []
+        for start in range(0, len(blocks), size):
+            segmented = translator.split_blocks(blocks[start : start + size], options)
+            requests = translator.build_requests(segmented)
+            costs = [math.ceil(weight * (len(each.segment.ids) + 1)) for each in requests]
+            results = self._submit_with_retries(task, requests, costs)
+            translations += translator.merge_segments(
+                segmented, [self._to_translation(result) for result in results]
+            )
+        return translations
 
     def _submit_with_retries(
         self, task: SegmentTask, requests: Sequence[SegmentRequest], costs: Sequence[int]
@@ -118,49 +144,6 @@ class QueuedRequestTranslator:
         self.on_error(result)
         code = EngineError.error_code
         return Translation("", 0.0, 0.0, error=ENGINE_FAILED_MESSAGE, error_code=code)
-
-
-class RouteTranslator:
-    """Translates blocks with one or more models in sequence."""
-
-    def __init__(self, translators: Sequence[QueuedRequestTranslator]) -> None:
-        self._translators = translators
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source language of the first model and target language of the last one."""
-        return self._translators[0].languages[0], self._translators[-1].languages[1]
-
-    @property
-    def max_sentences_per_line(self) -> int:
-        """Maximum number of sentences of a line that all models translate at once by default."""
-        return min(translator.max_sentences_per_line for translator in self._translators)
-
-    def translate_blocks(
-        self, blocks: Sequence[Block], options: TranslationOptions
-    ) -> list[Translation]:
-        """Translate blocks in order through all pivot languages.
-
-        Raises:
-            DirectModelRequired: A glossary is given, and there is a pivot language.
-        """
-        if options.glossary and len(self._translators) > 1:
-            raise DirectModelRequired(
-                "a glossary needs a direct model, but this language pair uses a pivot language"
-            )
-        pivot_options = TranslationOptions(
-            alignment=options.alignment, split=options.split
-        ).with_settings({"beam_size": options.search.beam_size})
-        *pivots, last = self._translators
-        translations: list[Translation] = []
-        texts = [block.text for block in blocks]
-        for translator in pivots:
-            results = translator.translate_blocks([Block(text) for text in texts], pivot_options)
-            translations = list(map(_combine, translations, results)) if translations else results
-            texts = [translation.text for translation in results]
-        last_blocks = [Block(text, block.prefix) for text, block in zip(texts, blocks, strict=True)]
-        results = last.translate_blocks(last_blocks, options)
-        return list(map(_combine, translations, results)) if translations else results
 
 
 def _combine(first: Translation, second: Translation) -> Translation:

@@ -34,7 +34,7 @@ from seq2see.serve.layout_preserving_translation import TextTranslationOptions, 
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel, is_auto
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 from seq2see.serve.partial_translation import PartialTextCallback, translate_and_report_partial_text
-from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
+from seq2see.serve.queued_translator import QueuedTranslator
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,
@@ -373,20 +373,15 @@ class Service:
 
     def create_translator(
         self, route: LanguageRoute, context: RequestContext, *, retry_when_full: bool = False
-    ) -> RouteTranslator:
+    ) -> QueuedTranslator:
         """Return the translator of a route for one request."""
-        return RouteTranslator(
-            [
-                QueuedRequestTranslator(
-                    model.translator,
-                    self.queue,
-                    context,
-                    retry_when_full=retry_when_full,
-                    on_error=self._log_engine_error,
-                    token_weight=self._token_weight,
-                )
-                for model in route.models
-            ]
+        return QueuedTranslator(
+            [model.translator for model in route.models],
+            self.queue,
+            context,
+            retry_when_full=retry_when_full,
+            on_error=self._log_engine_error,
+            token_weight=self._token_weight,
         )
 
     def _token_weight(self, beam_size: int) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from seq2see.serve.errors import ENGINE_FAILED_MESSAGE, BadRequest
 from seq2see.serve.model_registry import ModelRegistry
-from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
+from seq2see.serve.queued_translator import QueuedTranslator
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkItem, WorkQueue
 from seq2see.translator import Block, SourceText, TextTranslator, Translation, TranslationOptions
@@ -21,12 +21,8 @@ def create_translator(service: Service, source: str, target: str, **options: Any
     route = service.models.find_route(source, target)
     assert route is not None
     context = RequestContext.with_timeout(10, "a")
-    return RouteTranslator(
-        [
-            QueuedRequestTranslator(model.translator, service.queue, context, **options)
-            for model in route.models
-        ]
-    )
+    translators = [model.translator for model in route.models]
+    return QueuedTranslator(translators, service.queue, context, **options)
 
 
 def translate(translator: Any, lines: Sequence[str], **settings: Any) -> list[Translation]:
@@ -93,7 +89,7 @@ def test_file_waits_while_queue_is_full(registry: Registry) -> None:
     translator = registry("en-de").first.translator
     workers = WorkerThreads(queue)
     context = RequestContext.with_timeout(20, "file")
-    queued = QueuedRequestTranslator(translator, queue, context, retry_when_full=True)
+    queued = QueuedTranslator([translator], queue, context, retry_when_full=True)
     blocks = [Block(f"line {n}") for n in range(600)]
     translations = queued.translate_blocks(blocks, TranslationOptions())
     assert [each.text for each in translations] == [f"line-de {n}-de" for n in range(600)]

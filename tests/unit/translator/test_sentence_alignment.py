@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any
 
-from seq2see.serve.queued_translator import QueuedRequestTranslator, RouteTranslator
+from seq2see.serve.queued_translator import QueuedTranslator
+from seq2see.serve.work_queue import RequestContext, WorkQueue
 from seq2see.text import TextSpan, split_sentences
 from seq2see.translator import (
     AlignmentLink,
@@ -163,12 +164,20 @@ class Model:
         ]
 
 
+class UnqueuedTranslator(QueuedTranslator):
+    """Calls the models directly."""
+
+    def translate_with_model(self, translator: Any, *arguments: Any) -> list[Translation]:
+        return translator.translate_blocks(*arguments)  # type: ignore[no-any-return]
+
+
 def test_offsets_are_unknown_after_pivot_or_placeholder() -> None:
-    legs = [cast("QueuedRequestTranslator", Model()) for _ in range(2)]
+    models: list[Any] = [Model(), Model()]
     blocks, options = [Block("the cat")], TranslationOptions()
-    (direct,) = RouteTranslator(legs[:1]).translate_blocks(blocks, options)
+    queue = WorkQueue(1, 1), RequestContext.with_timeout(9)
+    (direct,) = UnqueuedTranslator(models[:1], *queue).translate_blocks(blocks, options)
     assert direct.sentences
-    (found,) = RouteTranslator(legs).translate_blocks(blocks, options)
+    (found,) = UnqueuedTranslator(models, *queue).translate_blocks(blocks, options)
     assert not any(each.sentences for each in (found, *found.alternatives))
     (kept,) = TextTranslator(Model()).translate([SourceText("the {x} cat")])
     assert "{x}" in kept.text
