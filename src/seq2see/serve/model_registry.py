@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -29,11 +30,7 @@ from seq2see.translator import Translator, load
 
 _PREFERRED_PIVOT = "en"
 """The pivot language if several are possible: most models translate from or to it."""
-_MODEL_FILES = (
-    files.CONFIG_FILE,
-    files.WEIGHTS_FILE,
-    *TOKENIZER_FILES,
-)
+_MODEL_FILES = (files.CONFIG_FILE, files.WEIGHTS_FILE, *TOKENIZER_FILES)
 
 ModelFilesStamp = tuple[FileStamp | None, ...]
 """Stamps of the files of a model; None for a missing file."""
@@ -62,12 +59,13 @@ class ServedModel:
     path: Path
     translator: Translator = field(repr=False)
     torch_translator: Translator = field(repr=False)
-    signature: ModelFilesStamp = ()
-    """State of the files when they were last loaded, also if that failed."""
+    loaded_stamp: ModelFilesStamp = ()
+    """Stamp of the files when they were last loaded, also if that failed."""
+    current_stamp: ModelFilesStamp = ()
+    """Stamp of the files at the last call of `reload_if_changed`."""
     reload_error: str | None = None
     """Why the current content of the directory cannot be loaded; the previous model is in use."""
     loaded_at: float = field(default_factory=time.time)
-    _last_signature: ModelFilesStamp = ()
 
     @property
     def source(self) -> str:
@@ -93,19 +91,17 @@ class ServedModel:
         Returns:
             The new model and "replaced"; or this model with "failed", or None if nothing changed.
         """
-        current = read_model_files_stamp(self.path)
-        is_stable, self._last_signature = current == self._last_signature, current
-        if not is_stable or current == self.signature:
+        previous, self.current_stamp = self.current_stamp, read_model_files_stamp(self.path)
+        if self.current_stamp != previous or self.current_stamp == self.loaded_stamp:
             return self, None
-        self.signature = current
+        self.loaded_stamp = self.current_stamp
         try:
             loaded = load(self.path)
         except (Seq2SeeError, OSError) as error:
             self.reload_error = str(error)
             return self, "failed"
-        return ServedModel(
-            self.name, self.path, *loaded, current, _last_signature=current
-        ), "replaced"
+        stamp = self.loaded_stamp
+        return ServedModel(self.name, self.path, *loaded, stamp, stamp), "replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +136,11 @@ class ModelRegistry:
         """Load all model directories; raises if one of them cannot be loaded."""
         models: list[ServedModel] = []
         for directory in directories:
-            signature = read_model_files_stamp(directory)
-            name = _make_unique(directory.resolve().name, {model.name for model in models})
-            models.append(
-                ServedModel(name, directory, *load(directory), signature, _last_signature=signature)
-            )
+            name, used = directory.resolve().name, {model.name for model in models}
+            candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+            unique_name = next(each for each in candidates if each not in used)
+            stamp = read_model_files_stamp(directory)
+            models.append(ServedModel(unique_name, directory, *load(directory), stamp, stamp))
         return cls(models, load)
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -185,19 +181,19 @@ class ModelRegistry:
         """
         if model_name:
             return self._find_model_route(model_name, source, target)
-        codes: list[str] = []
-        for code in (source, target):
-            matched = match_language(code, self.languages)
-            if matched is None:
-                raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
-            codes.append(matched)
-        models = self._find_models(*codes)
+        source_code, target_code = self._match_language(source), self._match_language(target)
+        models = self._find_models(source_code, target_code)
         if models is None:
             raise UnsupportedLanguagePair(
                 f"{language_name(target)} ({target}) is not available as a target language "
                 f"from {language_name(source)} ({source})"
             )
-        return LanguageRoute(codes[0], codes[1], models)
+        return LanguageRoute(source_code, target_code, models)
+
+    def _match_language(self, code: str) -> str:
+        if matched := match_language(code, self.languages):
+            return matched
+        raise UnsupportedLanguagePair(f"{code[:40]} is not supported")
 
     def _find_models(self, source: str, target: str) -> tuple[ServedModel, ...] | None:
         """Return the models between two languages; none are needed within one language."""
@@ -250,26 +246,12 @@ def load_served_model(
 ) -> DefaultAndTorchTranslators:
     """Load a model directory, also with the torch engine if another engine is used."""
     translator = load(directory, engine=engine, threads=threads, precision=precision)
-    if isinstance(translator.engine, TorchEngine):
-        return DefaultAndTorchTranslators(translator, translator)
-    bundle = translator.bundle
-    engine_for_traces = load_torch_engine(bundle)  # searches and aligns like the other engine
-    torch_translator = Translator(
-        engine_for_traces,
-        bundle.tokenizers,
-        bundle.languages,
-        translator.max_tokens,
-        translator.max_sentences_per_line,
-        bundle,
-    )
+    torch_translator = copy(translator)
+    if not isinstance(translator.engine, TorchEngine):  # torch searches and aligns like it
+        torch_translator.engine = load_torch_engine(translator.bundle)
     return DefaultAndTorchTranslators(translator, torch_translator)
 
 
 def read_model_files_stamp(directory: Path) -> ModelFilesStamp:
     """Return a value that changes when a file of a model changes."""
     return tuple(read_file_stamp(directory / name) for name in _MODEL_FILES)
-
-
-def _make_unique(name: str, used: Container[str]) -> str:
-    candidates = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(each for each in candidates if each not in used)
