@@ -21,14 +21,13 @@ import threading
 import time
 import tomllib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, reading
@@ -190,18 +189,15 @@ class RateLimiter:
 class AuthenticatedRoute(APIRoute):
     """A route that checks the API key and the request rate before the body is read.
 
-    FastAPI would run a dependency only after it has read the body.
+    FastAPI runs dependencies only after it has read the body. A middleware of the application would
+    run before routing, so that a rejected request would have no route in the metrics.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of authenticated requests."""
-        handle = super().get_route_handler()
-
-        async def authenticate_and_handle(request: Request) -> Response:
-            authenticate(request, request.app.state.service, find_key_outside_body(request))
-            return await handle(request)
-
-        return authenticate_and_handle
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle the request if it is authenticated."""
+        request = Request(scope)
+        authenticate(request, request.app.state.service, find_key_outside_body(request))
+        await super().handle(scope, receive, send)
 
 
 def find_key_outside_body(request: Request) -> str | None:
