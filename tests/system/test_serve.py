@@ -443,14 +443,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = partial_translation._ObservedTranslator.step
+    step = partial_translation._SearchReporter.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(partial_translation._ObservedTranslator, "step", slow_step)
+    monkeypatch.setattr(partial_translation._SearchReporter, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from seq2see.explain.head_ablation import AblationResults
 from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.config import LimitsConfig
-from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep
+from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep, StreamContextDep
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
 from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
 from seq2see.serve.lab import describe_lab
@@ -24,15 +23,6 @@ from seq2see.serve.requests import (
     TranslateRequest,
 )
 from seq2see.serve.service import RoutedTranslation, Service
-from seq2see.serve.work_queue import RequestContext
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationRecords:
-    """The translations of a request."""
-
-    translations: list[RoutedTranslation]
-
 
 router = APIRouter(prefix="/api/v1", tags=["seq2see"], route_class=AuthenticatedRoute)
 
@@ -50,13 +40,14 @@ def _example(**parameters: Any) -> dict[str, Any]:
 )
 def translate(
     request: Request, body: TranslateRequest, service: ServiceDep, context: ContextDep
-) -> TranslationRecords:
+) -> dict[str, list[RoutedTranslation]]:
     """Translate texts. Errors of the engine are reported per text."""
     _check_translate_request(request, body, service)
     options = body.to_options(service.config)
-    return TranslationRecords(
-        service.translate(context, body.texts, body.source, body.target, options, model=body.model)
+    translations = service.translate(
+        context, body.texts, body.source, body.target, options, model=body.model
     )
+    return {"translations": translations}
 
 
 @router.post(
@@ -69,17 +60,19 @@ def translate(
     },
     openapi_extra=_example(),
 )
-async def stream(request: Request, body: TranslateRequest, service: ServiceDep) -> EventResponse:
+async def stream(
+    request: Request, body: TranslateRequest, service: ServiceDep, context: StreamContextDep
+) -> EventResponse:
     """Translate a text and send what there is of it at every step."""
     _check_translate_request(request, body, service)
     if len(body.texts) != 1 or body.format != "text":
         raise BadRequest("Invalid request: to be streamed, `text` must be one plain text")
     options = body.to_options(service.config)
 
-    def run(context: RequestContext, on_partial_text: PartialTextCallback) -> TranslationRecords:
-        return TranslationRecords([service.stream(context, body, options, on_partial_text)])
+    def run(on_partial_text: PartialTextCallback) -> dict[str, Any]:
+        return {"translations": [service.stream(context, body, options, on_partial_text)]}
 
-    return await create_event_response(request, service, run)
+    return await create_event_response(request, run)
 
 
 @router.post(

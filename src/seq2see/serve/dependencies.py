@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -32,34 +31,36 @@ async def _get_service(request: Request) -> Service:
 ServiceDep = Annotated[Service, Depends(_get_service)]
 
 
-@asynccontextmanager
-async def open_context(
-    request: Request, service: Service, time_limit: float | None = None
-) -> AsyncIterator[RequestContext]:
-    """Yield the context of an authenticated request whose body was read, and count the request.
+def _depend_on_context(
+    time_limit: Literal["request_seconds", "file_seconds"], scope: Literal["function", "request"]
+) -> Any:
+    """Return a dependency that yields the context of an authenticated request.
+
+    The request is counted, and its context is canceled if the client disconnects. The argument of
+    the route must come after the one that reads the body.
 
     Args:
-        request: The request. Its context is canceled if the client disconnects.
-        service: The service.
-        time_limit: Time limit in seconds; by default `limits.request_seconds`.
-
-    Raises:
-        Overloaded: Too many requests are active.
+        time_limit: Name of the limit of the request's time.
+        scope: Until when the request is active: the end of the route, or that of the response.
     """
-    limits, active = service.config.limits, service.active_requests
-    if len(active) >= limits.concurrent_requests:
-        wait = service.queue.estimate_wait()
-        raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
-    seconds = _DEADLINE_FRACTION * (time_limit or limits.request_seconds)
-    context = RequestContext.with_timeout(seconds, request.state.client)
-    active.add(context)
-    watcher = asyncio.create_task(_cancel_on_disconnect(request, context))
-    try:
-        yield context
-    finally:
-        context.cancel()  # the event loop may have canceled the route, but not its thread
-        active.discard(context)
-        watcher.cancel()
+
+    async def open_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
+        limits, active = service.config.limits, service.active_requests
+        if len(active) >= limits.concurrent_requests:
+            wait = service.queue.estimate_wait()
+            raise Overloaded("Slowdown: too many requests at the moment", max(1.0, wait / 2))
+        seconds = _DEADLINE_FRACTION * getattr(limits, time_limit)
+        context = RequestContext.with_timeout(seconds, request.state.client)
+        active.add(context)
+        watcher = asyncio.create_task(_cancel_on_disconnect(request, context))
+        try:
+            yield context
+        finally:
+            context.cancel()  # the event loop may have canceled the route, but not its thread
+            active.discard(context)
+            watcher.cancel()
+
+    return Depends(open_context, scope=scope)
 
 
 async def _cancel_on_disconnect(request: Request, context: RequestContext) -> None:
@@ -68,18 +69,7 @@ async def _cancel_on_disconnect(request: Request, context: RequestContext) -> No
     context.cancel()
 
 
-async def _get_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
-    async with open_context(request, service) as context:
-        yield context
-
-
-async def _get_file_context(request: Request, service: ServiceDep) -> AsyncIterator[RequestContext]:
-    async with open_context(request, service, service.config.limits.file_seconds) as context:
-        yield context
-
-
-# With this scope, a client that is slow to read its response is no longer an active request.
-ContextDep = Annotated[RequestContext, Depends(_get_context, scope="function")]
-"""Context of a request; it comes after the argument that reads the body."""
-FileContextDep = Annotated[RequestContext, Depends(_get_file_context, scope="function")]
-"""The same with the time limit of file translations and lab experiments."""
+# Unless it streams, a client that is slow to read its response is no longer an active request.
+ContextDep = Annotated[RequestContext, _depend_on_context("request_seconds", "function")]
+FileContextDep = Annotated[RequestContext, _depend_on_context("file_seconds", "function")]
+StreamContextDep = Annotated[RequestContext, _depend_on_context("request_seconds", "request")]

@@ -16,7 +16,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from seq2see.serve.dependencies import open_context
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
     ClientDisconnected,
@@ -24,11 +23,9 @@ from seq2see.serve.errors import (
     ServiceError,
 )
 from seq2see.serve.partial_translation import PartialTextCallback
-from seq2see.serve.service import Service
-from seq2see.serve.work_queue import RequestContext
 
-StreamingFunction = Callable[[RequestContext, PartialTextCallback], Any]
-"""Calls its second argument with each partial text and returns the data of the last event."""
+StreamingFunction = Callable[[PartialTextCallback], Any]
+"""Calls its argument with each partial text and returns the data of the last event."""
 
 
 class StreamEvent(BaseModel):
@@ -51,9 +48,7 @@ def put_latest(queue: asyncio.Queue[str | None], text: str) -> None:
     queue.put_nowait(text)
 
 
-async def create_event_response(
-    request: Request, service: Service, function: StreamingFunction
-) -> EventResponse:
+async def create_event_response(request: Request, function: StreamingFunction) -> EventResponse:
     """Run a function in a thread and return a response that streams its texts as events.
 
     Raises:
@@ -65,11 +60,7 @@ async def create_event_response(
     def report(text: str) -> None:  # called in the thread of the function
         loop.call_soon_threadsafe(put_latest, texts, text)
 
-    async def run() -> Any:
-        async with open_context(request, service) as context:
-            return await run_in_threadpool(function, context, report)
-
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(run_in_threadpool(function, report))
     task.add_done_callback(lambda _: texts.put_nowait(None))
     try:
         first = await texts.get()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from seq2see.serve import api_v1
 from seq2see.serve.errors import Overloaded
 
 Serving = Callable[..., TestClient]
@@ -185,9 +184,16 @@ def test_engine_error_ends_stream_with_error_event(serving: Serving) -> None:
 def test_internal_error_ends_stream_with_error_event(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_v1, "TranslationRecords", lambda _: 1 / 0)
     log = io.StringIO()
-    kind, data = stream_events(serving(log=log), "Hello there.")[-1]
+    client = serving(log=log)
+    stream = client.service.stream  # type: ignore[attr-defined]
+
+    def fail_at_the_end(*arguments: Any) -> Any:
+        stream(*arguments)
+        return 1 / 0
+
+    monkeypatch.setattr(client.service, "stream", fail_at_the_end)  # type: ignore[attr-defined]
+    kind, data = stream_events(client, "Hello there.")[-1]
     assert (kind, data["error_code"]) == ("error", "internal_error")
     assert "ZeroDivisionError" in log.getvalue()
 
