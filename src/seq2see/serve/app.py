@@ -31,10 +31,9 @@ from seq2see.serve.service import Service
 from seq2see.web import STATIC_DIRECTORY, build_single_page
 
 _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-_ERROR_CONTENT = {"application/json": {"schema": ErrorBody.model_json_schema()}}
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request cannot be processed.", "content": _ERROR_CONTENT},
-    "5XX": {"description": "The service failed or is shutting down.", "content": _ERROR_CONTENT},
+    "4XX": {"description": "The request cannot be processed.", "model": ErrorBody},
+    "5XX": {"description": "The service failed or is shutting down.", "model": ErrorBody},
 }
 
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _MAX_CLIENTS = 10_000
 """Number of clients whose rates are remembered; the least recently seen client is dropped first."""
+_TIME_TOLERANCE = 1e-6
+"""Seconds by which a request may be too early, because the intervals are rounded."""
 FileStamp = tuple[int, int, int]
 """Modification time, size and inode of a file."""
 _KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -155,12 +157,13 @@ def _parse_key(name: str, table: object) -> ApiKey:
 
 
 class RateLimiter:
-    """A token bucket per client, refilled at the client's request rate."""
+    """Limits the requests of each client within a minute (generic cell rate algorithm)."""
 
     def __init__(self, requests_per_minute: int) -> None:
         self._default_rate = requests_per_minute
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._times: OrderedDict[str, float] = OrderedDict()
+        """When the requests of a client would be over, if they were spread evenly, by client."""
 
     def check_rate(self, client: str, requests_per_minute: int | None = None) -> None:
         """Count one request of a client.
@@ -176,14 +179,15 @@ class RateLimiter:
         if not rate:
             return
         with self._lock:
-            now = time.monotonic()
-            available, updated = self._buckets.pop(client, (float(rate), now))
-            available = min(float(rate), available + (now - updated) * rate / 60)
-            self._buckets[client] = (available - 1 if available >= 1 else available, now)
-            if len(self._buckets) > _MAX_CLIENTS:
-                self._buckets.popitem(last=False)
-        if available < 1:
-            raise RateLimited(f"Slowdown: {rate} per 1 minute", (1 - available) * 60 / rate)
+            now, interval = time.monotonic(), 60 / rate
+            end = max(now, self._times.pop(client, now)) + interval
+            seconds_too_early = end - now - 60
+            is_allowed = seconds_too_early < _TIME_TOLERANCE
+            self._times[client] = end if is_allowed else end - interval
+            if len(self._times) > _MAX_CLIENTS:
+                self._times.popitem(last=False)
+        if not is_allowed:
+            raise RateLimited(f"Slowdown: {rate} per 1 minute", seconds_too_early)
 
 
 class AuthenticatedRoute(APIRoute):

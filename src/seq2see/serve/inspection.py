@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from io import SEEK_END
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import torch
 from fastapi import APIRouter, Query
-from starlette.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.responses import PlainTextResponse
 from torch import nn
 
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain.trace_format import encode_tensor, to_numpy
-from seq2see.model import (
-    POSITIONAL_ENCODINGS,
-    RelativePositions,
-    Transformer,
-    count_parameters,
-)
+from seq2see.model import POSITIONAL_ENCODINGS, RelativePositions, Transformer, count_parameters
 from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.dependencies import ServiceDep
 from seq2see.serve.errors import NotFound
 from seq2see.serve.model_registry import ServedModel
-from seq2see.serve.monitoring import METRICS_CONTENT_TYPE
 from seq2see.serve.service import Service
 
 _MAX_POSITIONS = 64
@@ -71,11 +67,9 @@ def list_training_runs(directory: Path | None) -> list[dict[str, Any]]:
 
     A run is a subdirectory with a `log.jsonl`.
     """
-    runs = [(path.stat().st_mtime, name) for name, path in _find_logs(directory).items()]
-    return [
-        {"name": name, "modified_at": modified_at}
-        for modified_at, name in sorted(runs, reverse=True)
-    ]
+    logs = _find_logs(directory).items()
+    runs = [{"name": name, "modified_at": path.stat().st_mtime} for name, path in logs]
+    return sorted(runs, key=itemgetter("modified_at", "name"), reverse=True)
 
 
 def read_training_log(directory: Path | None, name: str, offset: int) -> dict[str, Any]:
@@ -196,6 +190,6 @@ def read_run(
     summary="Return the metrics in the Prometheus text format.",
     response_class=PlainTextResponse,
 )
-async def metrics(service: ServiceDep) -> Response:
+async def metrics(service: ServiceDep) -> PlainTextResponse:
     """Return the metrics of the service."""
-    return Response(service.metrics.render(), media_type=METRICS_CONTENT_TYPE)
+    return PlainTextResponse(service.metrics.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

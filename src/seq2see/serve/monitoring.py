@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from seq2see.serve.work_queue import WorkBatch, WorkQueue
 
-METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _MAX_FRAMES = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from seq2see.errors import Seq2SeeError
@@ -42,9 +42,7 @@ class SegmentTask:
     """Translation of segments by one translator, which has split them, with the same options."""
 
     translator: Translator
-    options_key: str
-    """The options as JSON, because the options themselves cannot be hashed."""
-    options: TranslationOptions = field(compare=False)
+    options: TranslationOptions
 
     def run(self, items: Sequence[SegmentRequest]) -> Sequence[Translation]:
         """Translate segments."""
@@ -110,7 +108,7 @@ class QueuedTranslator:
         """Translate blocks with one of the models."""
         size = _WINDOW_BLOCKS if self.retry_when_full else max(len(blocks), 1)
         weight = self.token_weight(options.search.beam_size)
-        task = SegmentTask(translator, options.model_dump_json(), options)
+        task = SegmentTask(translator, options)
         translations: list[Translation] = []
         for start in range(0, len(blocks), size):
             segmented = translator.split_blocks(blocks[start : start + size], options)

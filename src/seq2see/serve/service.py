@@ -210,28 +210,24 @@ class Service:
         """Translate texts; with "auto" as source the language of each text is detected."""
         detected: list[DetectedLanguage | None] = [None] * len(texts)
         if is_auto(source) and not model:
-            detected = [
-                self.detect_languages(
-                    join_unit_texts(parse_html(text).units) if options.is_html else text
-                )[0]
+            plain_texts = [
+                join_unit_texts(parse_html(text).units) if options.is_html else text
                 for text in texts
             ]
-        indices: dict[str, list[int]] = {}
-        for index, each in enumerate(detected):
-            indices.setdefault(each.language if each else source, []).append(index)
+            detected = [self.detect_languages(text)[0] for text in plain_texts]
+        sources = [each.language if each else source for each in detected]
         results: dict[int, RoutedTranslation] = {}
-        for language, some in indices.items():
+        for language in dict.fromkeys(sources):
             route = self.models.find_route(language, target, model)
-            selected = [texts[index] for index in some]
+            indices = [index for index, each in enumerate(sources) if each == language]
+            selected = [texts[index] for index in indices]
             if route.models:
                 translator = self.create_translator(route, context)
                 translations = translate_texts(translator, selected, options)
             else:
                 translations = [Translation(text, 0.0, 0.0) for text in selected]
-            for index, translation in zip(some, translations, strict=True):
-                results[index] = RoutedTranslation.from_translation(
-                    translation, route, detected[index]
-                )
+            for index, each in zip(indices, translations, strict=True):
+                results[index] = RoutedTranslation.from_translation(each, route, detected[index])
         return [results[index] for index in range(len(texts))]
 
     def explain(self, context: RequestContext, request: ExplainRequest) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ _SIZE_SPREAD = 0.1
 counts half. Times are noisy, and a full batch is far from small ones."""
 
 
-class BatchOperation(Hashable, Protocol):
+class BatchOperation(Protocol):
     """A kind of work. Items of equal tasks can share a batch."""
 
     def run(self, items: Sequence[Any]) -> Sequence[Any]:
