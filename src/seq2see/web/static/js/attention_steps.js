@@ -30,7 +30,7 @@ const missingNote = (map) => t(embeddedTrace ? "attention.unrecorded" : "computa
 // Relative positions also have value vectors, which are not part of the trace.
 const hasRelativePositions = (trace, map) => trace.model.positions === "relative" && map.kind === "self";
 
-function isMasked(map, head, query, key) {
+export function isMaskedKey(map, head, query, key) {
   const mask = decodeTensor(map.mask);
   if (!mask) return false;
   return (mask.shape.length === 2 ? mask.row(query) : mask.row(head, query))[key] === 1;
@@ -42,7 +42,7 @@ function computationTable(map, head, query, tokens, isRelative) {
   const z = new Float64Array(q.length);
   const rows = tokens.map((token, key) => {
     const [k, v, score, weight] = [keys.row(head, key), values.row(head, key), scores.row(head, query)[key], weights.row(head, query)[key]];
-    const masked = isMasked(map, head, query, key);
+    const masked = isMaskedKey(map, head, query, key);
     const isLater = masked && score === 0; // a key of a later decoding step
     v.forEach((x, i) => { z[i] += weight * x; });
     return [token.text, cell("vector", formatVector(k)), isLater ? "" : formatNumber(dotProduct(q, k)), isLater ? "" : formatNumber(score),

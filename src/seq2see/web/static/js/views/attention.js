@@ -1,5 +1,5 @@
 // Attention: thumbnails of all heads, one attention map, and the computation of its weights.
-import { attentionSteps } from "../attention_steps.js";
+import { attentionSteps, isMaskedKey } from "../attention_steps.js";
 import { addTooltip, button, h, replaceContent, segmented } from "../dom.js";
 import { attentionLines, matrix, thumbnail } from "../draw/matrix.js";
 import { trace as embeddedTrace } from "../embedded.js";
@@ -55,7 +55,6 @@ class HeadFigure {
     const [, rows, columns] = map.weights.shape;
     Object.assign(this, { map, head, stage });
     this.values = decodeTensor(stage === "weights" || !map.scores ? map.weights : map.scores);
-    this.mask = decodeTensor(map.mask);
     this.rowGroups = groupTokens(trace, map.query_axis, rows, byWord);
     this.columnGroups = groupTokens(trace, map.key_axis, columns, byWord && map.key_axis !== "projection");
     this.rows = this.rowGroups.map(({ text }) => text);
@@ -82,10 +81,7 @@ class HeadFigure {
   }
 
   isInMask(r, c) {
-    if (!this.mask) return false;
-    const [q, k] = [this.rowGroups[r].members.at(-1), this.columnGroups[c].members[0]];
-    const row = this.mask.shape.length === 2 ? this.mask.row(q) : this.mask.row(this.head === "mean" ? 0 : this.head, q);
-    return row[k] === 1;
+    return isMaskedKey(this.map, this.head === "mean" ? 0 : this.head, this.rowGroups[r].members.at(-1), this.columnGroups[c].members[0]);
   }
 
   // Raw scores are not masked, but the later keys of the decoder have none.
@@ -123,7 +119,7 @@ function draw(parts, state, trace) {
       t("attention.stage"), STAGES.map((name) => [name, t(`stage.${name}`)]), stage,
       (name) => set({ stage: name, ...(name === "weights" ? {} : { layer: maps.indexOf(map) }) }),
     ));
-  replaceContent(parts.heads, headTable(maps, map, head, heads));
+  replaceContent(parts.heads, headTable(trace, maps, map, head, heads));
   const figure = Object.assign(new HeadFigure(trace, map, head, stage, byWord), { role: t("matrix") });
   figure.name = t("attention.figure", { name: `${map.stack}.${map.layer}.${map.kind}` });
   const row = parseInteger(state.row, Math.max(0, figure.rows.length - 3), 0, figure.rows.length - 1);
@@ -162,20 +158,19 @@ function drawReadout(parts, figure, [r, c]) {
     figure.masked(r, c) ? t("masked") : h("span", { data: { number: "cell" } }, formatExact(value)));
 }
 
-function headTable(maps, selectedMap, selectedHead, heads) {
+function headTable(trace, maps, selectedMap, selectedHead, heads) {
   const space = Math.min(520, innerWidth - 110); // five columns fit on a phone
   const size = Math.max(38, Math.min(84, Math.floor(space / (heads + 1)) - 12));
   const [, rows, columns] = selectedMap.weights.shape;
   const cell = (map, head) => {
-    const weights = decodeTensor(map.weights);
-    const share = head === "mean" ? (r, c) => meanWeight(weights, heads, r, c) : (r, c) => weights.row(head, r)[c];
+    const figure = new HeadFigure(trace, map, head, "weights", false);
     const label = `${map.stack}.${map.layer}.${map.kind}.${head}`;
     const tooltip = () => {
       const { entropy, max_weight: maxWeight } = map.head_summaries[head];
       return `${label}\n${t("head.entropy", { value: formatNumber(entropy, 2) })}, ${t("head.max_weight", { value: formatPercent(maxWeight) })}`;
     };
     return h("td", {}, addTooltip(
-      button(thumbnail(rows, columns, share, size), () => set({ layer: maps.indexOf(map), head, row: null, column: null }), {
+      button(thumbnail(rows, columns, (r, c) => figure.value(r, c), size), () => set({ layer: maps.indexOf(map), head, row: null, column: null }), {
         class: map.ablated_heads.includes(head) ? "thumb ablated" : "thumb", "aria-label": label,
         "aria-pressed": String(map === selectedMap && head === selectedHead), data: { key: label },
       }),
@@ -189,10 +184,4 @@ function headTable(maps, selectedMap, selectedHead, heads) {
       "tbody", {},
       maps.map((map) => h("tr", {}, h("th", { scope: "row" }, t("layer.n", { layer: map.layer })), allHeads.map((head) => cell(map, head)))),
     ));
-}
-
-function meanWeight(weights, heads, r, c) {
-  let sum = 0;
-  for (let head = 0; head < heads; head += 1) sum += weights.row(head, r)[c];
-  return sum / heads;
 }
