@@ -109,16 +109,23 @@ def list_experiments(service: ServiceDep) -> dict[str, Any]:
     return {**describe_lab(), "can_run": service.can_run_experiments}
 
 
-async def _read_body(request: Request) -> None:
-    await request.body()  # it is empty, but a disconnect can be noticed only after it
+async def _read_json(request: Request) -> None:
+    """Read the body, since a disconnect can be noticed only after it.
+
+    Raises:
+        BadRequest: It is not JSON, which pages of other sites cannot send without permission.
+    """
+    if request.headers.get("content-type", "").split(";")[0] != "application/json":
+        raise BadRequest("Invalid request: the body must be an object, as application/json")
+    await request.body()
 
 
 @router.post(
     "/lab/{number}",
     summary="Run an experiment, which takes from a second to minutes.",
-    description="Returns numbers, figures and the verdict. One experiment runs at a time. "
+    description="Returns numbers, figures and the verdict for the body {}. One runs at a time. "
     "Available only on the local machine or with an API key.",
-    dependencies=[Depends(_read_body)],
+    dependencies=[Depends(_read_json)],
 )
 def run_experiment(number: int, service: ServiceDep, context: FileContextDep) -> dict[str, Any]:
     """Run an experiment in a subprocess."""

@@ -223,8 +223,16 @@ def test_only_local_service_runs_experiments(
 ) -> None:
     """There is no experiment 0, so 404 means that it could run."""
     client = serving(settings=settings)
-    assert client.post("/api/v1/lab/0").status_code == status
+    assert client.post("/api/v1/lab/0", json={}).status_code == status
     assert client.get("/api/v1/lab").json()["can_run"] == (status == 404)
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded"])
+def test_page_of_another_site_cannot_run_experiments(serving: Serving, content_type: str) -> None:
+    """A browser sends these content types to other sites without asking the service first."""
+    headers = {"content-type": content_type, "origin": "https://example.org"}
+    response = serving().post("/api/v1/lab/0", content="{}", headers=headers)
+    assert (response.status_code, "application/json" in response.json()["error"]) == (400, True)
 
 
 def test_lab_lists_the_notes_of_all_experiments(serving: Serving) -> None:

@@ -53,7 +53,7 @@ def test_routes_require_key(serving: Serving, upload: Upload, tmp_path: Path) ->
     assert client.post("/api/v1/stream", json={}).status_code == 403
     assert client.post("/api/v1/translate", json={}).status_code == 403
     assert client.post("/api/v1/head-ablation", json={}).status_code == 403
-    assert client.post("/api/v1/lab/0").status_code == 403
+    assert client.post("/api/v1/lab/0", json={}).status_code == 403
     assert upload(client, "a.txt", b"x").status_code == 403
     assert client.get("/languages").status_code == 200
     assert client.get("/frontend/settings").json()["keyRequired"] is True
@@ -112,7 +112,7 @@ def test_large_body_is_rejected(serving: Serving, is_chunked: bool) -> None:
 
 def test_large_body_is_rejected_on_route_without_body(serving: Serving) -> None:
     chunks = iter([b"x" * 600] * 2)
-    response = serving(body_bytes=1000).post("/api/v1/lab/0", content=chunks)
+    response = serving(body_bytes=1000).post("/api/v1/lab/0", content=chunks, headers=JSON)
     assert (response.status_code, response.json()["limit"]) == (413, 1000)
 
 
