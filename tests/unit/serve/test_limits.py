@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +59,48 @@ def test_routes_require_key(serving: Serving, upload: Upload, tmp_path: Path) ->
     assert upload(client, "a.txt", b"x").status_code == 403
     assert client.get("/languages").status_code == 200
     assert client.get("/frontend/settings").json()["keyRequired"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "authorization"),
+    [
+        ("/api/v1/translate", "", ""),
+        ("/api/v1/translate", "", "Bearer wrong"),
+        ("/api/v1/lab/0", "", ""),
+        ("/translate", "", "Bearer wrong"),
+        ("/translate", "api_key=wrong", ""),
+        ("/translate_file", "", "Bearer wrong"),
+    ],
+)
+def test_request_without_valid_key_is_rejected_before_its_body_is_read(
+    serving: Serving, tmp_path: Path, path: str, query: str, authorization: str
+) -> None:
+    """Except on LibreTranslate's routes without a key outside the body, which may contain it."""
+    log, keys = io.StringIO(), tmp_path / "keys.toml"
+    add_api_key(keys, "alice")
+    app = serving(keys=keys, log=log).app
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": "9"}
+    headers |= {"authorization": authorization} if authorization else {}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("192.0.2.1", 5),
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 403
+    (line,) = map(json.loads, log.getvalue().splitlines())
+    assert line["route"].removesuffix("{number}") == path.removesuffix("0")
 
 
 def test_exceeded_rate_is_429_with_retry_after(serving: Serving) -> None:
