@@ -125,7 +125,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     directory = tmp_path_factory.mktemp("page")
     bundle().save(directory / "tiny")
     write_run(directory / "runs" / "first")
-    config = ServeConfig(port=0, threads=1)
+    config = ServeConfig(port=0)
     models = ModelRegistry.load(
         [directory / "tiny"], lambda path: load_served_model(path, "torch", 1)
     )

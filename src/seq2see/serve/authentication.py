@@ -63,13 +63,9 @@ class ApiKeyStore:
         self._path = path
         self._stamp: FileStamp | None = None
         self._keys: dict[str, ApiKey] = {}
-        if path:
-            self.reload_if_changed()
-
-    @property
-    def is_required(self) -> bool:
+        self.is_required = path is not None
         """Whether requests need a key."""
-        return self._path is not None
+        self.reload_if_changed()
 
     def reload_if_changed(self) -> None:
         """Load the key file again if it has changed.

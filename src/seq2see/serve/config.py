@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from pydantic import Field
 
 from seq2see.config import Config
-from seq2see.registries import EngineName, Precision
 
 
 class LimitsConfig(Config):
@@ -58,12 +57,6 @@ class ServeConfig(Config):
     worker_threads: int = Field(default=2, ge=1, le=64)
     """Threads that pass batches to the engine. With two, the engine works on one batch while the
     results of the other are distributed."""
-    engine: EngineName = "auto"
-    """Inference backend."""
-    threads: int | None = Field(default=None, ge=1)
-    """Number of CPU threads of the engine; by default one per core."""
-    precision: Precision = "float32"
-    """Precision of ctranslate2. int8 is used only if it passes a check on this CPU."""
     beam_size: int = Field(default=5, ge=1)
     """Beam size of requests that do not set one."""
     reload_seconds: float = Field(default=5.0, gt=0)

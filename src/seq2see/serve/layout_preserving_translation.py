@@ -58,25 +58,16 @@ def _translate_pages(
     unit_translator = TextUnitTranslator(translator, options)
     languages = unit_translator.languages
     units = [unit for document in documents for unit in document.units]
-    translated = iter(unit_translator.translate_n_best(units))
-    return [
-        _render_with_alternatives(document, [next(translated) for _ in document.units], languages)
-        for document in documents
-    ]
-
-
-def _render_with_alternatives(
-    document: ParsedDocument[str],
-    translations: Sequence[Sequence[UnitTranslation]],
-    languages: DocumentLanguages,
-) -> Translation:
-    """Return the best translation of a page; its units have translations of several ranks."""
-    num_ranks = max(map(len, translations), default=1)
-    best, *alternatives = (
-        _build_page(document, [one[min(rank, len(one) - 1)] for one in translations], languages)
-        for rank in range(num_ranks)
-    )
-    return replace(best, alternatives=tuple(alternatives))
+    all_translated = iter(unit_translator.translate_n_best(units))
+    results = []
+    for document in documents:
+        translated = [next(all_translated) for _ in document.units]
+        best, *alternatives = (
+            _build_page(document, [one[min(rank, len(one) - 1)] for one in translated], languages)
+            for rank in range(max(map(len, translated), default=1))
+        )
+        results.append(replace(best, alternatives=tuple(alternatives)))
+    return results
 
 
 def _build_page(

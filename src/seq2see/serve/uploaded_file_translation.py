@@ -84,9 +84,7 @@ def join_unit_texts(units: Sequence[TextUnit]) -> str:
 
 
 def translate_uploaded_file(
-    translator: BlockTranslator,
-    document: Document,
-    options: TranslationOptions,
+    translator: BlockTranslator, document: Document, options: TranslationOptions
 ) -> tuple[bytes, int]:
     """Translate a file and return it with the number of sentences that failed.
 
@@ -129,14 +127,11 @@ class DownloadStore:
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
         self._temporary_directory = tempfile.TemporaryDirectory(prefix="seq2see-")
+        self.directory = Path(self._temporary_directory.name)
+        """The directory of the files."""
         self._seconds, self._max_bytes = seconds, max_bytes
         self._lock = threading.Lock()
         self._files: OrderedDict[str, DownloadableFile] = OrderedDict()
-
-    @property
-    def directory(self) -> Path:
-        """The directory of the files."""
-        return Path(self._temporary_directory.name)
 
     def add(self, content: bytes, filename: str) -> str:
         """Store a file and return the random name under which it can be downloaded."""
