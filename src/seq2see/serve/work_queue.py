@@ -167,23 +167,22 @@ class BatchTimeEstimator:
 
     def __init__(self, batch_tokens: int) -> None:
         self._batch_tokens = batch_tokens
-        self._weight = self._tokens = self._seconds = self._squares = self._products = 0.0
+        self._sums = [0.0] * 5
+        """Weighted sums over the batches, in the order of `add_batch`."""
 
     def add_batch(self, tokens: int, seconds: float) -> None:
         """Add the size and the time of a finished batch."""
-        self._weight = _BATCH_DECAY * self._weight + 1
-        self._tokens = _BATCH_DECAY * self._tokens + tokens
-        self._seconds = _BATCH_DECAY * self._seconds + seconds
-        self._squares = _BATCH_DECAY * self._squares + tokens * tokens
-        self._products = _BATCH_DECAY * self._products + tokens * seconds
+        terms = (1, tokens, seconds, tokens * tokens, tokens * seconds)
+        self._sums = [_BATCH_DECAY * old + new for old, new in zip(self._sums, terms, strict=True)]
 
     def estimate_seconds(self, tokens: int) -> float:
         """Return the time for this number of tokens in full batches; 0 before the first batch."""
-        if not self._weight or not tokens:
+        weight, *sums = self._sums
+        if not weight or not tokens:
             return 0.0
-        mean_tokens, mean_seconds = self._tokens / self._weight, self._seconds / self._weight
-        variance = self._squares / self._weight - mean_tokens * mean_tokens
-        covariance = self._products / self._weight - mean_tokens * mean_seconds
+        mean_tokens, mean_seconds, mean_square, mean_product = (each / weight for each in sums)
+        variance = mean_square - mean_tokens * mean_tokens
+        covariance = mean_product - mean_tokens * mean_seconds
         slope = covariance / (variance + (_SIZE_SPREAD * self._batch_tokens) ** 2)
         per_token = min(max(slope, 0.0), mean_seconds / mean_tokens)
         per_batch = mean_seconds - per_token * mean_tokens
