@@ -12,8 +12,8 @@ import pytest
 from seq2see.cli.translate import format_translation_text, translate_lines
 from seq2see.documents import translate_document
 from seq2see.serve.config import LimitsConfig, ServeConfig
-from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.model_registry import ModelRegistry, ServedModel, load_served_model
+from seq2see.serve.request_translation import TextTranslationOptions
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import Translation, TranslationOptions, Translator

@@ -35,16 +35,16 @@ from seq2see.explain import tracing
 from seq2see.explain.trace_builder import TraceRecorder
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search.hypotheses import StepRecord
-from seq2see.serve import lab, partial_translation, uvicorn_server as serving
+from seq2see.serve import lab, request_translation, uvicorn_server as serving
 from seq2see.serve.config import LimitsConfig, ServeConfig
 from seq2see.serve.errors import DeadlineExceeded
-from seq2see.serve.layout_preserving_translation import TextTranslationOptions
 from seq2see.serve.model_registry import (
     DefaultAndTorchTranslators,
     ModelRegistry,
     ServedModel,
     load_served_model,
 )
+from seq2see.serve.request_translation import TextTranslationOptions
 from seq2see.serve.requests import ExplainRequest, TranslateRequest
 from seq2see.serve.service import Service
 from seq2see.serve.uvicorn_server import create_server, open_socket
@@ -443,14 +443,14 @@ def test_work_of_disconnected_client_never_enters_a_batch() -> None:
 
 def test_disconnect_ends_a_stream(model_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
-    step = partial_translation._SearchReporter.step
+    step = request_translation._SearchReporter.step
 
     def slow_step(self: Any, record: StepRecord) -> None:
         steps.append(record)
         time.sleep(0.02)
         step(self, record)
 
-    monkeypatch.setattr(partial_translation._SearchReporter, "step", slow_step)
+    monkeypatch.setattr(request_translation._SearchReporter, "step", slow_step)
     num_sentences = 50
     text = " ".join(["The animal crossed the street."] * num_sentences)
     body = json.dumps({"text": text, "source": "en", "target": "de"}).encode()

@@ -15,7 +15,7 @@ from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep, S
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
 from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
 from seq2see.serve.lab import describe_lab
-from seq2see.serve.partial_translation import PartialTextCallback
+from seq2see.serve.request_translation import PartialTextCallback
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,

@@ -22,7 +22,7 @@ from seq2see.serve.errors import (
     InternalError,
     ServiceError,
 )
-from seq2see.serve.partial_translation import PartialTextCallback
+from seq2see.serve.request_translation import PartialTextCallback
 
 StreamingFunction = Callable[[PartialTextCallback], Any]
 """Calls its argument with each partial text and returns the data of the last event."""

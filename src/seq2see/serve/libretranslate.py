@@ -21,7 +21,7 @@ from seq2see.registries import DOCUMENT_EXTENSIONS
 from seq2see.serve.authentication import authenticate, find_key_outside_body
 from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
-from seq2see.serve.layout_preserving_translation import TextTranslationOptions
+from seq2see.serve.request_translation import TextTranslationOptions
 from seq2see.serve.service import RoutedTranslation
 from seq2see.serve.uploaded_file_translation import sanitize_filename
 from seq2see.text.language_detection import DetectedLanguage

@@ -13,7 +13,7 @@ from seq2see.errors import ConfigError, Problem
 from seq2see.explain.intervention_types import Intervention
 from seq2see.explain.tracing import TraceOptions
 from seq2see.serve.config import ServeConfig
-from seq2see.serve.layout_preserving_translation import TextTranslationOptions
+from seq2see.serve.request_translation import TextTranslationOptions
 from seq2see.translator import TranslationOptions
 
 

@@ -30,11 +30,15 @@ from seq2see.serve.errors import (
     TooManyTokens,
 )
 from seq2see.serve.lab import LabExperimentRunner
-from seq2see.serve.layout_preserving_translation import TextTranslationOptions, translate_texts
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel, is_auto
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
-from seq2see.serve.partial_translation import PartialTextCallback, translate_and_report_partial_text
-from seq2see.serve.queued_translator import QueuedTranslator
+from seq2see.serve.request_translation import (
+    PartialTextCallback,
+    QueuedTranslator,
+    TextTranslationOptions,
+    translate_and_report_partial_text,
+    translate_texts,
+)
 from seq2see.serve.requests import (
     ExplainRequest,
     HeadEffectsRequest,

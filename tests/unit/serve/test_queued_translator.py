@@ -9,7 +9,7 @@ import pytest
 
 from seq2see.serve.errors import ENGINE_FAILED_MESSAGE, BadRequest
 from seq2see.serve.model_registry import ModelRegistry
-from seq2see.serve.queued_translator import QueuedTranslator
+from seq2see.serve.request_translation import QueuedTranslator
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext, WorkerThreads, WorkItem, WorkQueue
 from seq2see.translator import Block, SourceText, TextTranslator, Translation, TranslationOptions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from seq2see.serve.queued_translator import QueuedTranslator
+from seq2see.serve.request_translation import QueuedTranslator
 from seq2see.serve.work_queue import RequestContext, WorkQueue
 from seq2see.text import TextSpan, split_sentences
 from seq2see.translator import (

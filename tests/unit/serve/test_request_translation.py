@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from seq2see.serve.layout_preserving_translation import (
+from seq2see.serve.request_translation import (
     TextTranslationOptions,
+    translate_and_report_partial_text,
     translate_texts,
 )
-from seq2see.serve.partial_translation import translate_and_report_partial_text
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import SourceText, Translation, TranslationOptions, join_translations

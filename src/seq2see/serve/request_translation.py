@@ -1,18 +1,27 @@
-"""A translator whose work goes through the queue, also through a pivot language.
+"""Translates the texts of a request: through the work queue, as HTML, and with partial results.
 
-It translates blocks like a `Translator`. Documents, HTML and plain texts therefore share the same
-batches, and a pivot route can be used like a single model.
+`QueuedTranslator` translates blocks like a `Translator`, also through a pivot language. Documents,
+HTML and plain texts therefore share the same batches.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from seq2see.documents import (
+    DocumentLanguages,
+    DocumentReport,
+    ParsedDocument,
+    TextUnitTranslator,
+    UnitTranslation,
+    parse_html,
+)
 from seq2see.errors import Seq2SeeError
+from seq2see.search.hypotheses import StepRecord
 from seq2see.serve.errors import (
     ENGINE_FAILED_MESSAGE,
     DirectModelRequired,
@@ -23,11 +32,16 @@ from seq2see.serve.work_queue import RequestContext, WorkItem, WorkQueue
 from seq2see.translator import (
     AlignmentLink,
     Block,
+    BlockTranslator,
     SegmentRequest,
+    SourceText,
+    TextTranslator,
     Translation,
+    TranslationFlag,
     TranslationOptions,
     Translator,
 )
+from seq2see.translator.text_translation import TranslatedPart
 
 _WINDOW_BLOCKS = 256
 """Blocks of a file that are in the queue at the same time."""
@@ -35,6 +49,146 @@ _WINDOW_BLOCKS = 256
 ErrorCallback = Callable[[BaseException], None]
 TokenWeightFunction = Callable[[int], float]
 """Returns the cost of a token for a beam size."""
+PartialTextCallback = Callable[[str], None]
+"""Called with the text so far. Earlier words may change, so it is the full text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextTranslationOptions:
+    """How the texts of a request are translated."""
+
+    translation_options: TranslationOptions
+    is_html: bool = False
+    prefixes: Mapping[int, str] = field(default_factory=dict)
+    """Prefixes of the translations of sentences, by their offsets in the text."""
+
+    def build_source(self, text: str) -> SourceText:
+        """Return a plain text with its prefixes."""
+        return SourceText(text, self.translation_options.prefix, self.prefixes)
+
+
+def translate_texts(
+    translator: BlockTranslator, texts: Sequence[str], options: TextTranslationOptions
+) -> list[Translation]:
+    """Translate texts in order."""
+    if options.is_html:
+        return _translate_pages(translator, texts, options.translation_options)
+    text_translator = TextTranslator(translator, options.translation_options)
+    return text_translator.translate([options.build_source(text) for text in texts])
+
+
+def _translate_pages(
+    translator: BlockTranslator, pages: Sequence[str], options: TranslationOptions
+) -> list[Translation]:
+    """Translate HTML fragments with their tags, also in each alternative.
+
+    Score and log-probability of the results are 0.
+    """
+    documents = [parse_html(page) for page in pages]
+    unit_translator = TextUnitTranslator(translator, options)
+    languages = unit_translator.languages
+    units = [unit for document in documents for unit in document.units]
+    all_translated = iter(unit_translator.translate_n_best(units))
+    results = []
+    for document in documents:
+        translated = [next(all_translated) for _ in document.units]
+        best, *alternatives = (
+            _build_page(document, [one[min(rank, len(one) - 1)] for one in translated], languages)
+            for rank in range(max(map(len, translated), default=1))
+        )
+        results.append(replace(best, alternatives=tuple(alternatives)))
+    return results
+
+
+def _build_page(
+    document: ParsedDocument[str],
+    translations: Sequence[UnitTranslation],
+    languages: DocumentLanguages,
+) -> Translation:
+    """Return the translation of a page of one rank."""
+    report = DocumentReport.from_translations(document, translations)
+    messages = {issue.message for issue in report.flags}
+    return Translation(
+        document.render(translations, languages),
+        0.0,
+        0.0,
+        flags=tuple(flag for flag in TranslationFlag if flag in messages),
+        unmet_constraints=tuple(dict.fromkeys(issue.message for issue in report.unmet_constraints)),
+        error=report.errors[0].message if report.errors else None,
+    )
+
+
+def translate_and_report_partial_text(
+    translator: Translator,
+    text: str,
+    options: TextTranslationOptions,
+    context: RequestContext,
+    on_partial_text: PartialTextCallback,
+) -> Translation:
+    """Translate a text part by part and report the text so far.
+
+    With the torch engine the text is reported after every step of the search, with other engines
+    after every part.
+
+    Raises:
+        ClientDisconnected, DeadlineExceeded: The request was canceled, or its deadline passed.
+    """
+    finished_text = ""
+
+    def report(partial_text: str) -> None:
+        context.raise_if_canceled()
+        on_partial_text(finished_text + partial_text)
+
+    observer = _SearchReporter(translator, report)
+    text_translator = TextTranslator(
+        translator,
+        options.translation_options,
+        translate_blocks=observer.translate_blocks,
+    )
+    source = options.build_source(text)
+    if text_translator.find_problem(source):
+        return text_translator.translate([source])[0]
+    translated: list[TranslatedPart] = []
+    for part in text_translator.find_parts(source):
+        finished_text = text_translator.join_parts(text[: part.start], translated).text
+        (own,) = text_translator.translate_parts([[part]])
+        translated += own
+        end = part.span.end
+        report(text_translator.join_parts(text[:end], translated).text[len(finished_text) :])
+    return text_translator.join_parts(text, translated)
+
+
+class _SearchReporter:
+    """Searches for one segment at a time and reports the text of its block at each step."""
+
+    def __init__(self, translator: Translator, on_partial_text: Callable[[str], None]) -> None:
+        self._translator, self._on_partial_text = translator, on_partial_text
+        self._finished_text = ""
+        """Translation of the previous segments of the block."""
+
+    def translate_blocks(
+        self, blocks: Sequence[Block], options: TranslationOptions
+    ) -> list[Translation]:
+        """Translate blocks one after another."""
+        segmented = self._translator.split_blocks(blocks, options)
+        translations: list[Translation] = []
+        for each in segmented:
+            self._finished_text, end = "", 0
+            for request in self._translator.build_requests([each]):
+                span = request.segment.span
+                self._finished_text += each.block.text[end : span.start]
+                translations += self._translator.translate_segments([request], options, self)
+                self._finished_text, end = self._finished_text + translations[-1].text, span.end
+        return self._translator.merge_segments(segmented, translations)
+
+    def step(self, record: StepRecord) -> None:
+        """Report the best candidate of a step of the search."""
+        parent = int(record.candidates.parents_BC[0, 0])
+        ids: list[int] = record.beam.emitted_BKE[0, parent].tolist()
+        ids.append(int(record.candidates.tokens_BC[0, 0]))
+        eos = self._translator.engine.special_tokens.target_eos_id
+        partial = self._translator.tokenizers.target.decode([i for i in ids if i != eos])
+        self._on_partial_text(self._finished_text + partial)
 
 
 @dataclass(frozen=True, slots=True)
