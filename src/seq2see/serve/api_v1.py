@@ -13,7 +13,7 @@ from seq2see.serve.authentication import AuthenticatedRoute
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep, StreamContextDep
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
-from seq2see.serve.event_stream import EventResponse, StreamEvent, create_event_response
+from seq2see.serve.event_stream import StreamEvent, create_event_response
 from seq2see.serve.lab import describe_lab
 from seq2see.serve.request_translation import PartialTextCallback
 from seq2see.serve.requests import (
@@ -62,7 +62,7 @@ def translate(
 )
 async def stream(
     request: Request, body: TranslateRequest, service: ServiceDep, context: StreamContextDep
-) -> EventResponse:
+) -> Response:
     """Translate a text and send what there is of it at every step."""
     _check_translate_request(request, body, service)
     if len(body.texts) != 1 or body.format != "text":

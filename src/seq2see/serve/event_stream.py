@@ -35,12 +35,6 @@ class StreamEvent(BaseModel):
     data: str
 
 
-class EventResponse(StreamingResponse):
-    """A stream of server-sent events."""
-
-    media_type = "text/event-stream"
-
-
 def put_latest(queue: asyncio.Queue[str | None], text: str) -> None:
     """Replace the content of a queue: a slow reader gets the most recent text only."""
     while not queue.empty():
@@ -48,7 +42,7 @@ def put_latest(queue: asyncio.Queue[str | None], text: str) -> None:
     queue.put_nowait(text)
 
 
-async def create_event_response(request: Request, function: StreamingFunction) -> EventResponse:
+async def create_event_response(request: Request, function: StreamingFunction) -> StreamingResponse:
     """Run a function in a thread and return a response that streams its texts as events.
 
     Raises:
@@ -69,7 +63,8 @@ async def create_event_response(request: Request, function: StreamingFunction) -
     except BaseException:
         task.cancel()
         raise
-    return EventResponse(_stream_events(request, task, first, texts))
+    events = _stream_events(request, task, first, texts)
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _stream_events(
