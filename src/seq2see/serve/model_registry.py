@@ -7,7 +7,6 @@ use, and `reload_error` contains the reason.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -77,10 +76,9 @@ class ServedModel:
         """Code of the target language."""
         return self.translator.languages[1]
 
-    def compute_costs(self, texts: Sequence[str], weight: float = 1.0) -> list[int]:
-        """Return the number of tokens of each text, with the end token, times a weight."""
-        ids = self.translator.tokenizers.source.encode_batch(list(texts))
-        return [math.ceil(weight * (len(sentence) + 1)) for sentence in ids]
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text, without the end token."""
+        return len(self.translator.tokenizers.source.encode(text))
 
     def reload_if_changed(self, load: ModelLoader) -> tuple[ServedModel, str | None]:
         """Load the directory again if its files have changed since the last load.

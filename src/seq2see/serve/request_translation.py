@@ -46,9 +46,6 @@ from seq2see.translator.text_translation import TranslatedPart
 _WINDOW_BLOCKS = 256
 """Blocks of a file that are in the queue at the same time."""
 
-ErrorCallback = Callable[[BaseException], None]
-TokenWeightFunction = Callable[[int], float]
-"""Returns the cost of a token for a beam size."""
 PartialTextCallback = Callable[[str], None]
 """Called with the text so far. Earlier words may change, so it is the full text."""
 
@@ -141,9 +138,7 @@ def translate_and_report_partial_text(
 
     observer = _SearchReporter(translator, report)
     text_translator = TextTranslator(
-        translator,
-        options.translation_options,
-        translate_blocks=observer.translate_blocks,
+        translator, options.translation_options, translate_blocks=observer.translate_blocks
     )
     source = options.build_source(text)
     if text_translator.find_problem(source):
@@ -205,7 +200,7 @@ class SegmentTask:
 
 @dataclass(frozen=True, slots=True)
 class QueuedTranslator:
-    """Translates with one or more models in sequence through the queue, for one request.
+    """Translates with one model, or with two in sequence, through the queue, for one request.
 
     The thread of the request tokenizes the blocks; a worker translates their segments.
     """
@@ -215,9 +210,10 @@ class QueuedTranslator:
     context: RequestContext
     retry_when_full: bool = False
     """Whether to wait, up to the deadline, if the queue is full."""
-    on_error: ErrorCallback = lambda _: None
+    on_error: Callable[[BaseException], None] = lambda _: None
     """Called with the exception of each segment on which the engine failed."""
-    token_weight: TokenWeightFunction = lambda _: 1.0
+    token_weight: Callable[[int], float] = lambda _: 1.0
+    """Returns the cost of a token for a beam size."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -238,23 +234,20 @@ class QueuedTranslator:
             DirectModelRequired: A glossary is given, and there is a pivot language.
         """
         *pivots, last = self.translators
-        if options.glossary and pivots:
+        if not pivots:
+            return self.translate_with_model(last, blocks, options)
+        if options.glossary:
             raise DirectModelRequired(
                 "a glossary needs a direct model, but this language pair uses a pivot language"
             )
         pivot_options = TranslationOptions(
             alignment=options.alignment, split=options.split
         ).with_settings({"beam_size": options.search.beam_size})
-        translations: list[Translation] = []
-        texts = [block.text for block in blocks]
-        for translator in pivots:
-            pivot_blocks = [Block(text) for text in texts]
-            results = self.translate_with_model(translator, pivot_blocks, pivot_options)
-            translations = list(map(_combine, translations, results)) if translations else results
-            texts = [translation.text for translation in results]
-        last_blocks = [Block(text, block.prefix) for text, block in zip(texts, blocks, strict=True)]
-        results = self.translate_with_model(last, last_blocks, options)
-        return list(map(_combine, translations, results)) if translations else results
+        pivot_blocks = [Block(block.text) for block in blocks]
+        firsts = self.translate_with_model(pivots[0], pivot_blocks, pivot_options)
+        pairs = zip(firsts, blocks, strict=True)
+        last_blocks = [Block(first.text, block.prefix) for first, block in pairs]
+        return list(map(_combine, firsts, self.translate_with_model(last, last_blocks, options)))
 
     def translate_with_model(
         self, translator: Translator, blocks: Sequence[Block], options: TranslationOptions
@@ -303,11 +296,10 @@ def _combine(first: Translation, second: Translation) -> Translation:
     if first.error:
         return first
     flags = tuple(dict.fromkeys([*first.flags, *second.flags]))
-    links = tuple(_compose_alignments(first.alignment, second.alignment))
     return replace(
         second,
         alternatives=tuple(_combine(first, other) for other in second.alternatives),
-        alignment=links,
+        alignment=tuple(_compose_alignments(first.alignment, second.alignment)),
         flags=flags,
         unmet_constraints=(*first.unmet_constraints, *second.unmet_constraints),
         sentences=(),

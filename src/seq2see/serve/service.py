@@ -290,7 +290,7 @@ class Service:
         model, weight = route.models[0], self._token_weight(search.beam_size)
         translation = self._run_unbatched(
             context,
-            model.compute_costs([text], weight)[0],
+            math.ceil(weight * (model.count_tokens(text) + 1)),
             lambda: translate_and_report_partial_text(
                 model.torch_translator, text, options, context, on_partial_text
             ),
@@ -418,8 +418,7 @@ class Service:
 
 def _compute_trace_cost(model: ServedModel, text: str, weight: float = 1.0) -> int:
     """Return the cost of a trace; raises TooManyTokens if the text is too long."""
-    num_tokens = model.compute_costs([text])[0] - 1  # without the end token
-    max_tokens = model.torch_translator.max_tokens
+    num_tokens, max_tokens = model.count_tokens(text), model.torch_translator.max_tokens
     if num_tokens > max_tokens:
         raise TooManyTokens(
             f"the text has {num_tokens} tokens; an explained text must be at most {max_tokens}",
