@@ -25,10 +25,9 @@ export function decodeTensor(tensor) {
 
 const withMinusSign = (text) => (/^-[0.]+$/.test(text) ? text.slice(1) : text.replace("-", "−"));
 
-// Six decimals: the precision of float32.
-export const formatExact = (x) => (Number.isFinite(x) ? withMinusSign(x.toFixed(6)) : x > 0 ? "∞" : "−∞");
-
 export const formatNumber = (x, digits = 3) => (Number.isFinite(x) ? withMinusSign(x.toFixed(digits)) : x > 0 ? "∞" : "−∞");
+
+export const formatExact = (x) => formatNumber(x, 6); // the precision of float32
 
 export function formatPercent(p) {
   if (p >= 0.9995) return "100 %";
@@ -40,15 +39,12 @@ export const formatCount = (n) => n.toLocaleString("en-US").replaceAll(",", "\u2
 
 export const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 
-// Parses an integer of the URL and clamps it.
-export function parseInteger(text, fallback, low, high) {
-  const value = Number.parseInt(text, 10);
-  return clamp(Number.isFinite(value) ? value : fallback, low, high);
-}
-
+// Parses a number of the URL and clamps it.
 export function parseReal(text, fallback, low, high) {
   const value = Number.parseFloat(text);
   return clamp(Number.isFinite(value) ? value : fallback, low, high);
 }
+
+export const parseInteger = (...range) => Math.trunc(parseReal(...range));
 
 export const dotProduct = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);

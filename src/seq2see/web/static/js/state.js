@@ -7,7 +7,7 @@ import { hash } from "./embedded.js";
 
 const SHARED_KEYS = new Set(["text", "source", "target", "lang"]);
 const viewStates = new Map();
-const listeners = new Set();
+let listener = () => {};
 let state = parseHash(hash);
 
 function parseHash(hash) {
@@ -22,13 +22,14 @@ export function address({ view, ...keys }) {
 
 export const current = () => state;
 
-// Calls `listener(state, previousState)` after each change.
-export function subscribe(listener) {
-  listeners.add(listener);
+// Calls `callback(state, previousState)` after each change.
+export function subscribe(callback) {
+  listener = callback;
 }
 
 function notify(previous) {
-  for (const listener of listeners) listener(state, previous);
+  if (state.view !== previous.view) rememberView(previous);
+  listener(state, previous);
 }
 
 function change(next) {
@@ -59,8 +60,6 @@ export const openView = (view) => change(stateOfView(view));
 function rememberView(previous) {
   viewStates.set(previous.view, Object.fromEntries(Object.entries(previous).filter(([key]) => !SHARED_KEYS.has(key))));
 }
-
-subscribe((now, previous) => { if (now.view !== previous.view) rememberView(previous); });
 
 addEventListener("hashchange", () => {
   const previous = state;

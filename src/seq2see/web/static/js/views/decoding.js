@@ -79,10 +79,8 @@ function beamSizeField(state, info) {
   return selectField(t("beam.size"), sizes.map((n) => [n, n]), String(size), select, { data: { key: "beam_size" } });
 }
 
-const candidateChip = (candidate, chosen) => h("span", { class: candidate.id === chosen?.id ? "chip is" : "chip" }, candidate.text,
-  h("small", {}, formatPercent(candidate.probability)));
-
-const chips = (candidates, chosen) => h("td", { class: "left" }, candidates.map((each) => candidateChip(each, chosen)));
+const chips = (candidates, chosen) => h("td", { class: "left" }, candidates.map((each) => (
+  h("span", { class: each.id === chosen?.id ? "chip is" : "chip" }, each.text, h("small", {}, formatPercent(each.probability))))));
 
 const probabilityCell = (probability) => h("td", { class: "left" }, shareBar(probability), ` ${formatPercent(probability)}`);
 
