@@ -11,14 +11,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from seq2see.serve.errors import EngineError, NotFound, Overloaded
 from seq2see.serve.work_queue import RequestContext
 
 if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment, Figure
+    from seq2see.lab.experiment import Experiment
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 10.0
@@ -79,32 +81,20 @@ def _load_experiments() -> tuple[Experiment, ...]:
 
 def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
     command = [sys.executable, "-m", __name__, str(number)]  # contains no text of the client
-    with subprocess.Popen(  # noqa: S603
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as process:
-        while (output := _read_output(process)) is None:
-            if not context.is_active:
-                os.killpg(process.pid, signal.SIGKILL)
-    context.raise_if_canceled()
-    if process.returncode:
-        raise EngineError("the experiment failed")
-    result: dict[str, Any] = json.loads(output)
+    with tempfile.TemporaryFile() as output:
+        with subprocess.Popen(  # noqa: S603
+            command, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True
+        ) as process:
+            while process.poll() is None:
+                if not context.is_active:
+                    os.killpg(process.pid, signal.SIGKILL)
+                time.sleep(_POLL_SECONDS)
+        context.raise_if_canceled()
+        if process.returncode:
+            raise EngineError("the experiment failed")
+        output.seek(0)
+        result: dict[str, Any] = json.load(output)
     return result
-
-
-def _read_output(process: subprocess.Popen[bytes]) -> bytes | None:
-    """Return the output of a process, or None if it has not ended soon."""
-    try:
-        return process.communicate(timeout=_POLL_SECONDS)[0]
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _figure_record(figure: Figure) -> dict[str, Any]:
-    return {
-        "caption": figure.caption.record(),
-        "svg": {"en": figure.drawn("en"), "zh": figure.drawn("zh")},
-    }
 
 
 def run_lab_experiment_printing_json() -> None:
@@ -115,9 +105,11 @@ def run_lab_experiment_printing_json() -> None:
 
     (each,) = chosen(sys.argv[1:])
     outcome = run_one(each, Bench())
-    figures = outcome.finding.figures if outcome.finding else ()
-    record = {**outcome.record(), "figures": [_figure_record(figure) for figure in figures]}
-    sys.stdout.write(json.dumps(record))
+    figures = [
+        {"caption": each.caption.record(), "svg": {"en": each.drawn("en"), "zh": each.drawn("zh")}}
+        for each in (outcome.finding.figures if outcome.finding else ())
+    ]
+    sys.stdout.write(json.dumps({**outcome.record(), "figures": figures}))
 
 
 if __name__ == "__main__":
