@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -142,7 +143,7 @@ class Service:
         self._file_slots = threading.Semaphore(config.limits.concurrent_files)
         self._workers: WorkerThreads | None = None
         self._is_closed = threading.Event()
-        self._identifier: tuple[tuple[str, ...], LanguageIdentifier] | None = None
+        self._get_identifier = lru_cache(1)(LanguageIdentifier)  # until other models are loaded
 
     def start(self) -> None:
         """Start the worker threads and the maintenance thread."""
@@ -196,10 +197,7 @@ class Service:
 
     def detect_languages(self, text: str) -> list[DetectedLanguage]:
         """Return the possible languages of a text among the loaded ones, most likely first."""
-        languages = tuple(self.models.languages)
-        if self._identifier is None or self._identifier[0] != languages:
-            self._identifier = (languages, LanguageIdentifier(languages))
-        return self._identifier[1].rank_languages(text)
+        return self._get_identifier(tuple(self.models.languages)).rank_languages(text)
 
     def translate(
         self,
