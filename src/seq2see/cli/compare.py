@@ -39,7 +39,7 @@ def compare(
     scoring_options: options.ScoringOptions,
     resamples: Annotated[int | None, typer.Option(min=1, max=1_000_000)] = None,
     num_examples: Annotated[int, typer.Option(min=0)] = 5,
-    engine_options: options.EngineOptions,
+    engine_options: options.InferenceOptions,
     beam_search: options.BeamSearchOptions,
     as_json: options.JsonOption = False,
 ) -> None:

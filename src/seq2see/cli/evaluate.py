@@ -28,7 +28,7 @@ def evaluate(
     hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     scoring_options: options.ScoringOptions,
     resamples: Annotated[int, typer.Option(min=0, max=100_000)] = 1000,
-    engine_options: options.EnsembleEngineOptions,
+    engine_options: options.EnsembleInferenceOptions,
     beam_search: options.BeamSearchOptions,
     search_settings: options.SearchOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE")] = None,

@@ -48,7 +48,7 @@ class InterventionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TracedEngineOptions(options.EngineOptions):
+class TracedInferenceOptions(options.InferenceOptions):
     """Where a model runs; a trace needs torch, also of a translation of ctranslate2."""
 
     engine: Literal["torch", "ctranslate2"] = "torch"
@@ -69,7 +69,7 @@ def explain(
     pronoun_test: Annotated[bool, typer.Option("--pronoun-test")] = False,
     head_importance: Annotated[list[str] | None, typer.Option(metavar="FILE")] = None,
     max_sentences: Annotated[int | None, typer.Option(min=1)] = None,
-    engine_options: TracedEngineOptions,
+    engine_options: TracedInferenceOptions,
     beam_search: options.BeamSearchOptions,
     as_json: options.JsonOption = False,
 ) -> None:

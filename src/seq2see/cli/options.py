@@ -227,7 +227,7 @@ SearchOption = Annotated[list[str] | None, typer.Option("--search", metavar="KEY
 
 
 @dataclass(frozen=True, slots=True)
-class EngineOptions:
+class InferenceOptions:
     """Where a model runs."""
 
     engine: EngineName = "auto"
@@ -248,7 +248,7 @@ class EngineOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class EnsembleEngineOptions(EngineOptions):
+class EnsembleInferenceOptions(InferenceOptions):
     """Where a model or an ensemble runs, and with which precision."""
 
     precision: Precision = "float32"
@@ -285,7 +285,7 @@ class SamplingOptions:
 
 def check_no_model_options(context: typer.Context, condition: str) -> None:
     """Raise ConfigError if options are given that apply only if a model translates."""
-    names = [each.name for each in (*fields(EnsembleEngineOptions), *fields(BeamSearchOptions))]
+    names = [each.name for each in (*fields(EnsembleInferenceOptions), *fields(BeamSearchOptions))]
     if unused := given_options(context, *names, "search_settings", "output"):
         raise ConfigError(
             f"{', '.join(unused)} must be left out with {condition}: nothing is translated"

@@ -28,7 +28,7 @@ def score(
     *,
     columns: options.ColumnsOption = None,
     format_name: options.FormatOption = None,
-    engine_options: options.EngineOptions,
+    engine_options: options.InferenceOptions,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the log-probability of the target sentence of each pair.

@@ -42,7 +42,7 @@ def translate(
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUTPUT")] = None,
     resume: Annotated[bool, typer.Option("--resume")] = False,
-    engine_options: options.EnsembleEngineOptions,
+    engine_options: options.EnsembleInferenceOptions,
     beam_search: options.BeamSearchOptions,
     n_best: int | None = None,
     stop_rule: Literal["exact", "beam_full"] | None = None,
@@ -209,7 +209,7 @@ def _open_target(target: OutputTarget, is_interactive: bool) -> Iterator[TextIO]
 
 
 def _translate_document(
-    engine_options: options.EngineOptions,
+    engine_options: options.InferenceOptions,
     model: Path,
     file: str,
     output: Path | None,
