@@ -32,6 +32,7 @@ from seq2see.explain.pronoun_test import (
     PronounReport as PronounReport,
     run_pronoun_test as run_pronoun_test,
 )
+from seq2see.explain.trace_builder import TraceOptions as TraceOptions
 from seq2see.explain.trace_format import (
     AttentionModuleTrace as AttentionModuleTrace,
     BeamNode as BeamNode,
@@ -39,11 +40,7 @@ from seq2see.explain.trace_format import (
     SourceAttribution as SourceAttribution,
     Trace as Trace,
 )
-from seq2see.explain.tracing import (
-    TraceOptions as TraceOptions,
-    explain as explain,
-    trace_translation as trace_translation,
-)
+from seq2see.explain.tracing import explain as explain, trace_translation as trace_translation
 
 
 class _Callable(ModuleType):

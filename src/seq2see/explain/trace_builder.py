@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from seq2see.config import Config
+from seq2see.errors import Problem
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.intervention_types import (
     Intervention,
@@ -20,6 +24,7 @@ from seq2see.explain.intervention_types import (
 )
 from seq2see.explain.trace_format import (
     AttentionModuleTrace,
+    AttributionMethod,
     BeamNode,
     DecodingStep,
     HeadSummary,
@@ -38,8 +43,9 @@ from seq2see.model import (
     LinformerAttention,
     MultiHeadAttention,
     StackName,
+    Transformer,
 )
-from seq2see.search import CandidateStatus, Hypothesis, StepRecord
+from seq2see.search import CandidateStatus, Hypothesis, SearchConfig, StepRecord
 
 # B searches, K beams, R = B·K hypotheses, H heads, T steps or queries, S source tokens or keys,
 # D features per head, M features of the model, C candidates, V vocabulary, N most likely tokens
@@ -48,6 +54,8 @@ AttentionTensors = dict[str, Tensor]
 """Tensors of an attention module by their names in `AttentionModuleTrace`: `weights` and `mask`,
 and with details `scores`, `queries`, `keys` and `values`."""
 
+LayerNames = Annotated[tuple[str, ...], Field(strict=False)]
+_LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
 LOGIT_LENS_TOKENS = 3
 """Number of most likely tokens per layer and step."""
 
@@ -77,6 +85,53 @@ class RecordedNode:
     """Number of tokens that the model considers more likely."""
 
 
+class TraceOptions(Config):
+    """What a trace contains. Attention weights of all heads are always included."""
+
+    layers: Literal["none", "last", "all"] | LayerNames = "last"
+    """Layers with scores, queries, keys and values: `none`, `all`, `last` (of each stack),
+    or names such as `decoder.1`."""
+    top_k: int = Field(default=8, ge=1, le=100)
+    """Number of most likely tokens per step."""
+    attributions: tuple[AttributionMethod, ...] = Field(default=(), strict=False, max_length=5)
+    """Attribution methods to compute."""
+    word_alternatives: bool = False
+    """Find alternatives for each word of the translation."""
+
+    def conflicts(self) -> Iterator[Problem]:
+        """Yield a problem for an invalid name of a layer, and for a repeated method."""
+        names = () if isinstance(self.layers, str) else self.layers
+        if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
+            allowed = "none, last, all or layers such as encoder.0,decoder.1"
+            yield Problem("layers", f"must be {allowed}, but has {invalid[0]!r} instead")
+        methods = self.attributions
+        if repeated := [method for method in methods if methods.count(method) > 1]:
+            yield Problem("attributions", f"must differ, but {repeated[0]} is repeated")
+
+    def find_problems(self, model: Transformer) -> Iterator[Problem]:
+        """Yield a problem if the model does not have a layer of `layers`."""
+        known = _list_layers(model)
+        if unknown := [name for name in self.detailed_layers(model) if name not in known]:
+            yield Problem(
+                "layers",
+                f"must be none, last, all or some of {', '.join(known)}, "
+                f"but has {unknown[0]} instead",
+            )
+
+    def detailed_layers(self, model: Transformer) -> Collection[str]:
+        """Return the names of the layers of a model with scores, queries, keys and values."""
+        if isinstance(self.layers, tuple):
+            return self.layers
+        known = _list_layers(model)
+        last = {name.partition(".")[0]: name for name in known}
+        return {"none": (), "last": last.values(), "all": known}[self.layers]
+
+
+def _list_layers(model: Transformer) -> list[str]:
+    num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
+    return [f"{stack}.{i}" for stack, number in num_layers.items() for i in range(number)]
+
+
 @dataclass(slots=True, eq=False)
 class TraceRecorder:
     """Records attention, layer outputs and the search; it is both a `Recorder` and an observer.
@@ -86,12 +141,8 @@ class TraceRecorder:
     """
 
     explained: ExplainedModel
-    length_penalty: float
-    """Exponent α of the score."""
-    detailed_layers: Collection[str]
-    """Layers whose scores, queries, keys and values are recorded too."""
-    top_k: int
-    """Number of most likely tokens to record per step."""
+    search: SearchConfig
+    options: TraceOptions
     check_cancelled: Callable[[], None]
     """Called at each step; it may raise to cancel."""
     nodes: list[BeamNode] = field(default_factory=list)
@@ -105,6 +156,11 @@ class TraceRecorder:
     _live: dict[tuple[int, int], RecordedNode] = field(default_factory=dict)
     """By index of the search and of the beam."""
     _finished: list[RecordedNode] = field(default_factory=list)
+
+    @property
+    def detailed_layers(self) -> Collection[str]:
+        """Layers whose scores, queries, keys and values are recorded too."""
+        return self.options.detailed_layers(self.explained.model)
 
     def attention_listener(self, site: AttentionModuleId) -> AttentionListener:
         """Return a listener for an attention module."""
@@ -168,7 +224,7 @@ class TraceRecorder:
             text=text,
             token_log_prob=float(candidates.model_log_probs_BC[row, rank]),
             log_prob=log_prob,
-            penalty=log_prob / (step + 1) ** self.length_penalty - score,
+            penalty=log_prob / (step + 1) ** self.search.length_penalty - score,
             score=score,
             rank=rank,
             status=CandidateStatus(int(record.statuses_BC[row, rank])).name.lower(),
@@ -185,7 +241,7 @@ class TraceRecorder:
 
     def _take_internals(self, log_probs_RV: Tensor) -> Iterator[StepInternals]:
         """Yield the internals of each hypothesis; copies, which do not keep the batch alive."""
-        best = log_probs_RV.topk(min(self.top_k, log_probs_RV.size(1)), dim=1)
+        best = log_probs_RV.topk(min(self.options.top_k, log_probs_RV.size(1)), dim=1)
         entropy_R = -(log_probs_RV.exp() * log_probs_RV).nan_to_num(0).sum(1)
         attention, outputs = self._attention, self._layer_outputs
         self._attention, self._layer_outputs = {}, {}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 
-from seq2see.config import Config
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.evaluate.comparison import DiffSide, diff_tokens
@@ -25,6 +22,7 @@ from seq2see.explain.source_attribution import (
     correlate_attribution_methods,
 )
 from seq2see.explain.trace_builder import (
+    TraceOptions,
     TraceRecorder,
     build_attention_maps,
     build_decoding_steps,
@@ -32,7 +30,6 @@ from seq2see.explain.trace_builder import (
     compute_logit_lenses,
 )
 from seq2see.explain.trace_format import (
-    AttributionMethod,
     BeamTree,
     InterventionEffect,
     ModelShape,
@@ -47,69 +44,18 @@ from seq2see.explain.words import (
     build_target_sentence,
     find_word_alternatives,
 )
-from seq2see.model import RelativeAttention, Transformer, count_parameters
+from seq2see.model import RelativeAttention, count_parameters
 from seq2see.model.basic_modules import NORMS, PreNormResidual, Residual
 from seq2see.model.positional_encodings import PositionalEncoding
 from seq2see.search import Hypothesis, SearchConfig
 from seq2see.text.languages import is_written_without_spaces
 from seq2see.translator import Translator
 
-_LAYER_NAME = re.compile(r"(encoder|decoder)\.\d+")
-
 _DIFF_KINDS: dict[DiffSide, Literal["same", "removed", "added"]] = {
     "both": "same",
     "first": "removed",
     "second": "added",
 }
-
-LayerNames = Annotated[tuple[str, ...], Field(strict=False)]
-
-
-class TraceOptions(Config):
-    """What a trace contains. Attention weights of all heads are always included."""
-
-    layers: Literal["none", "last", "all"] | LayerNames = "last"
-    """Layers with scores, queries, keys and values: `none`, `all`, `last` (of each stack),
-    or names such as `decoder.1`."""
-    top_k: int = Field(default=8, ge=1, le=100)
-    """Number of most likely tokens per step."""
-    attributions: tuple[AttributionMethod, ...] = Field(default=(), strict=False, max_length=5)
-    """Attribution methods to compute."""
-    word_alternatives: bool = False
-    """Find alternatives for each word of the translation."""
-
-    def conflicts(self) -> Iterator[Problem]:
-        """Yield a problem for an invalid name of a layer, and for a repeated method."""
-        names = () if isinstance(self.layers, str) else self.layers
-        if invalid := [name for name in names if not _LAYER_NAME.fullmatch(name)]:
-            allowed = "none, last, all or layers such as encoder.0,decoder.1"
-            yield Problem("layers", f"must be {allowed}, but has {invalid[0]!r} instead")
-        methods = self.attributions
-        if repeated := [method for method in methods if methods.count(method) > 1]:
-            yield Problem("attributions", f"must differ, but {repeated[0]} is repeated")
-
-    def find_problems(self, model: Transformer) -> Iterator[Problem]:
-        """Yield a problem if the model does not have a layer of `layers`."""
-        known = _list_layers(model)
-        if unknown := [name for name in self.detailed_layers(model) if name not in known]:
-            yield Problem(
-                "layers",
-                f"must be none, last, all or some of {', '.join(known)}, "
-                f"but has {unknown[0]} instead",
-            )
-
-    def detailed_layers(self, model: Transformer) -> Collection[str]:
-        """Return the names of the layers of a model with scores, queries, keys and values."""
-        if isinstance(self.layers, tuple):
-            return self.layers
-        known = _list_layers(model)
-        last = {name.partition(".")[0]: name for name in known}
-        return {"none": (), "last": last.values(), "all": known}[self.layers]
-
-
-def _list_layers(model: Transformer) -> list[str]:
-    num_layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
-    return [f"{stack}.{i}" for stack, number in num_layers.items() for i in range(number)]
 
 
 def explain(
@@ -178,18 +124,9 @@ def trace_translation(
     patched, prefix, baselines = explained, list[int](), list[Hypothesis]()
     if interventions:
         patched = explained.with_interventions(interventions)
-        plain = explained.with_interventions([])
-        tokens = plain.search(ids, search, forced_tokens=forced).tokens
-        # Both are forced, so that the log-probabilities differ only by the interventions.
-        baselines = [each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)]
+        baselines = search_baselines(explained, patched, ids, search, forced)
         prefix = build_forced_prefix(explained, baselines[0], interventions)
-    recorder = TraceRecorder(
-        explained,
-        search.length_penalty,
-        options.detailed_layers(model),
-        options.top_k,
-        check_cancelled,
-    )
+    recorder = TraceRecorder(explained, search, options, check_cancelled)
     best = patched.search(ids, search, prefix=prefix, forced_tokens=forced, recorder=recorder)
     target_sentence = build_target_sentence(explained, best)
     effect = compare_with_baseline(explained, baselines, target_sentence) if baselines else None
@@ -318,6 +255,22 @@ def build_forced_prefix(
     return tokenizer.encode(f"{before}{'' if is_joined else ' '}{continuation.text}")
 
 
+def search_baselines(
+    explained: ExplainedModel,
+    patched: ExplainedModel,
+    ids: Sequence[int],
+    search: SearchConfig,
+    forced: Sequence[int],
+) -> list[Hypothesis]:
+    """Return the translation by the unchanged model, and its tokens scored by the patched model.
+
+    Both are forced, so that the log-probabilities differ only by the interventions.
+    """
+    plain = explained.with_interventions([])
+    tokens = plain.search(ids, search, forced_tokens=forced).tokens
+    return [each.search(ids, search, forced_tokens=tokens) for each in (plain, patched)]
+
+
 def compare_with_baseline(
     explained: ExplainedModel, baselines: Sequence[Hypothesis], after: TokenizedSentence
 ) -> InterventionEffect:
@@ -325,7 +278,7 @@ def compare_with_baseline(
 
     Args:
         explained: The unchanged model.
-        baselines: Translation by the unchanged model; the same tokens, scored by the patched model.
+        baselines: Result of `search_baselines`.
         after: Translation by the patched model.
     """
     baseline, patched_baseline = baselines
