@@ -44,7 +44,7 @@ from seq2see.explain.words import (
     build_target_sentence,
     find_word_alternatives,
 )
-from seq2see.model import RelativeAttention, count_parameters
+from seq2see.model import RelativeAttention
 from seq2see.model.basic_modules import NORMS, PreNormResidual, Residual
 from seq2see.model.positional_encodings import PositionalEncoding
 from seq2see.search import Hypothesis, SearchConfig
@@ -175,11 +175,12 @@ def _add_attributions(
         check_cancelled()
         attributions.append(compute_attribution(explained, trace, method))
     check_cancelled()
+    correlation = correlate_attribution_methods(attributions) if attributions else None
     alternatives = find_word_alternatives(explained, trace) if options.word_alternatives else []
     return trace.model_copy(
         update={
             "attributions": tuple(attributions),
-            "rank_correlation": correlate_attribution_methods(attributions),
+            "rank_correlation": correlation,
             "word_alternatives": tuple(alternatives),
         }
     )
@@ -205,7 +206,7 @@ def _describe_model(explained: ExplainedModel) -> ModelShape:
         vocab_size=explained.tokenizers.target.vocab_size,
         positions=positions.kind,
         norm=f"{placement} {norm}",
-        num_parameters=count_parameters(model),
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
     )
 
 
