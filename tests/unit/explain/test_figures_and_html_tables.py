@@ -50,7 +50,7 @@ from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.translator import Translation, Translator
 
 LINES = ["the cat sleeps .", "a dog runs </script> <b>", "我 喜欢 猫 。", "le chat dort ."]
-LONG_LINE = "The cat sleeps . A dog runs . The cat runs . A dog sleeps ."
+LONG_LINE = "the cat sleeps and a dog runs and the cat runs and a dog sleeps"
 SHORT = SearchConfig(beam_size=2, length=LengthConfig(max_ratio=1.0, max_extra=2))
 
 

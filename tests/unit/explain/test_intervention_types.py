@@ -393,11 +393,14 @@ def test_rollout_skips_ablated_sublayers() -> None:
     np.testing.assert_allclose(compute_attention_rollout(trace), expected, atol=1e-6)
 
 
-def test_attributions_are_zero_without_decoder_layers() -> None:
+@pytest.mark.parametrize("requires_grad", [True, False], ids=["trainable", "frozen"])
+def test_attributions_are_zero_without_decoder_layers(requires_grad: bool) -> None:
     ablations = [AblateLayer(stack="decoder", layer=layer) for layer in (0, 1)]
+    explained = explained_model()
+    explained.model.requires_grad_(requires_grad)
     methods = ("attention", "rollout", "gradient_x_input", "integrated_gradients", "occlusion")
     options = TraceOptions(attributions=methods)
-    trace = trace_translation(explained_model(), SENTENCE, None, SHORT, ablations, options)
+    trace = trace_translation(explained, SENTENCE, None, SHORT, ablations, options)
     for attribution in trace.attributions:
         assert not attribution.word_scores.any(), attribution.method
 
