@@ -13,8 +13,13 @@ import lxml.html
 import polib
 from hypothesis import given, strategies as st
 
-from seq2see.documents import translate_html, translate_text
+from seq2see.documents import (
+    TextUnitTranslator,
+    translate_html,
+    translate_parsed_document,
+)
 from seq2see.documents.html_tokenizer import tokenize_html
+from seq2see.documents.plain_text import parse_plain_text
 from seq2see.documents.po import format_po_field, parse_po_entries
 from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import (
@@ -180,6 +185,12 @@ def test_copying_translator_preserves_page(html: str) -> None:
 def remove_spaces(html: str) -> str:
     """Remove white space, which may move to the other side of a tag."""
     return re.sub(r"\s", "", unescape(html)).replace('"', "'")
+
+
+def translate_text(translator: Any, text: str, options: TranslationOptions | None = None) -> str:
+    """Translate the text of a plain text file."""
+    unit_translator = TextUnitTranslator(translator, options)
+    return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
 @given(st.text())

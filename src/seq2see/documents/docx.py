@@ -57,10 +57,10 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
     It can be rendered once, because rendering changes the XML.
     """
-    archive = ZipArchive.from_bytes(data, file_name)
-    if _MAIN_PART not in archive.files:
+    files = _read_archive(data, file_name)
+    parts = {info.filename: files[info] for info in files if _TEXT_PARTS.fullmatch(info.filename)}
+    if _MAIN_PART not in parts:
         raise InputError(f"{file_name} must be {_FILE_TYPE}, but has no {_MAIN_PART}")
-    parts = {name: archive.files[name] for name in archive.files if _TEXT_PARTS.fullmatch(name)}
     trees = {name: _parse_part(part, f"{name} of {file_name}") for name, part in parts.items()}
     paragraphs = [one for name, tree in trees.items() for one in _find_paragraphs(tree, name)]
     units = [unit for paragraph in paragraphs for unit in paragraph.units]
@@ -71,7 +71,7 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
         for paragraph in paragraphs:
             paragraph.rebuild([next(remaining).nodes for _ in paragraph.units], writer)
         changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
-        return archive.to_bytes(changes)
+        return _write_archive(files, changes)
 
     return ParsedDocument(units, render)
 
@@ -369,43 +369,23 @@ def _append_nodes(
             parents.append(content_element)
 
 
-@dataclass(frozen=True, slots=True)
-class ZipArchive:
-    """The files of a ZIP archive in memory."""
+def _read_archive(data: bytes, file_name: str) -> dict[zipfile.ZipInfo, bytes]:
+    """Return the files of an archive; raise InputError if it is damaged.
 
-    files: dict[str, bytes]
-    _infos: list[zipfile.ZipInfo]
-
-    @classmethod
-    def from_bytes(cls, data: bytes, file_name: str) -> ZipArchive:
-        """Decompress an archive; raise InputError if it is damaged.
-
-        A file is never decompressed beyond the size that the archive states.
-        """
-        try:
-            with zipfile.ZipFile(BytesIO(data)) as archive:
-                infos = archive.infolist()
-                files = {info.filename: _read_file(archive, info) for info in infos}
-        except _DAMAGED_ARCHIVE_ERRORS as error:
-            raise InputError(f"{file_name} must be {_FILE_TYPE}, but: {error}") from None
-        except RuntimeError:
-            raise InputError(
-                f"{file_name} must be {_FILE_TYPE} without a password, but has one"
-            ) from None
-        if len(files) < len(infos):
-            raise InputError(f"{file_name} must be {_FILE_TYPE}, but has a part twice")
-        return cls(files, infos)
-
-    def to_bytes(self, changes: Mapping[str, bytes]) -> bytes:
-        """Return the archive with the content of some files replaced, in the same order."""
-        output = BytesIO()
-        with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
-            for info in self._infos:
-                new = zipfile.ZipInfo(info.filename, info.date_time)
-                new.compress_type = info.compress_type
-                new.external_attr = info.external_attr
-                archive.writestr(new, changes.get(info.filename, self.files[info.filename]))
-        return output.getvalue()
+    A file is never decompressed beyond the size that the archive states.
+    """
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            files = {info: _read_file(archive, info) for info in archive.infolist()}
+    except _DAMAGED_ARCHIVE_ERRORS as error:
+        raise InputError(f"{file_name} must be {_FILE_TYPE}, but: {error}") from None
+    except RuntimeError:
+        raise InputError(
+            f"{file_name} must be {_FILE_TYPE} without a password, but has one"
+        ) from None
+    if len({info.filename for info in files}) < len(files):
+        raise InputError(f"{file_name} must be {_FILE_TYPE}, but has a part twice")
+    return files
 
 
 def _read_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -413,3 +393,15 @@ def _read_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         raise NotImplementedError("its compression method must be deflate")
     with archive.open(info) as file:
         return file.read(info.file_size + 1)  # without a number, all of it is decompressed first
+
+
+def _write_archive(files: Mapping[zipfile.ZipInfo, bytes], changes: Mapping[str, bytes]) -> bytes:
+    """Return an archive of the files, with the content of some replaced, in the same order."""
+    output = BytesIO()
+    with zipfile.ZipFile(output, "w") as archive:
+        for info, content in files.items():
+            new = zipfile.ZipInfo(info.filename, info.date_time)
+            new.compress_type = info.compress_type
+            new.external_attr = info.external_attr
+            archive.writestr(new, changes.get(info.filename, content))
+    return output.getvalue()

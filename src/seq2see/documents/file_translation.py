@@ -1,4 +1,4 @@
-"""Translate documents: files, plain texts and HTML strings."""
+"""Translate documents: files and HTML strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from seq2see.documents.parsed_document import (
     ParseFunction,
     select_units,
 )
-from seq2see.documents.plain_text import parse_plain_text
 from seq2see.documents.unit_translator import TextUnitTranslator
 from seq2see.errors import InputError, reading, writing
 from seq2see.registries import find_document_format
@@ -147,16 +146,6 @@ def translate_parsed_document(
     translations = unit_translator.translate(document.units)
     content = document.render(translations, unit_translator.languages)
     return TranslatedDocument(content, DocumentReport.from_translations(document, translations))
-
-
-def translate_text(
-    translator: Translator,
-    text: str,
-    options: TranslationOptions | None = None,
-) -> str:
-    """Translate a text line by line; white space between sentences and lines is preserved."""
-    unit_translator = TextUnitTranslator(translator, options)
-    return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
 def translate_html(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from seq2see.documents.parsed_document import (
     BilingualDocument,
@@ -25,9 +26,6 @@ _CHARSET = re.compile(rb'^"Content-Type:[^"\n]*charset=([\w:.-]+)', re.MULTILINE
 _NUM_PLURALS = re.compile(r"nplurals\s*=\s*(\d{1,3})")
 _MAX_PLURALS = 6
 
-LineEdit = tuple[tuple[int, int], list[str]]
-"""A half-open range of line numbers, and the lines that replace it."""
-
 
 def parse(data: bytes, file_name: str) -> BilingualDocument:
     """Parse a file; each line of a message is a unit."""
@@ -38,7 +36,8 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     if not entries and decoded.text.strip():
         raise InputError(f"{file_name} must be a PO file, but has no message")
     header = next((entry for entry in entries if entry.is_header), None)
-    edits = dict[tuple[int, int], list[str]]()
+    output = [[line] for line in lines]
+    """The lines that replace each line."""
 
     def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
         _, num_plurals = _update_header(header, languages.target)
@@ -50,8 +49,8 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
         def write(translations: Sequence[UnitTranslation]) -> None:
             remaining = iter(translations)
             texts = [string.render([next(remaining) for _ in string.units]) for string in strings]
-            forms = _fill_plural_forms(texts, num_plurals)
-            edits.update([_replace_translations(entry, forms), _mark_fuzzy(entry, lines)])
+            _replace_translations(entry, _fill_plural_forms(texts, num_plurals), output)
+            _mark_fuzzy(entry, output)
 
         units = [unit for string in strings for unit in string.units]
         return BilingualUnit(units, entry.has_translation, write)
@@ -59,8 +58,8 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     def render(languages: DocumentLanguages) -> bytes:
         if header:
             header_text, _ = _update_header(header, languages.target)
-            edits.update([_replace_translations(header, [header_text])])
-        return decoded.encode(line_end.join(_apply_edits(lines, edits)))
+            _replace_translations(header, [header_text], output)
+        return decoded.encode(line_end.join(chain.from_iterable(output)))
 
     return BilingualDocument(read_units, render)
 
@@ -118,34 +117,27 @@ def _fill_plural_forms(strings: Sequence[str], num_plurals: int) -> list[str]:
     return [singular, *plural * (num_plurals - 1)] if num_plurals > 1 else [strings[-1]]
 
 
-def _replace_translations(entry: PoEntry, strings: Sequence[str]) -> LineEdit:
-    """Return the edit that replaces the translations of a message."""
-    old = entry.translations
+def _replace_translations(entry: PoEntry, strings: Sequence[str], output: list[list[str]]) -> None:
+    """Replace the lines of the translations of a message."""
+    start, end = entry.translations[0].start, entry.translations[-1].end
     has_plurals = entry.get_text("msgid_plural") is not None
     keys = [f"msgstr[{n}]" if has_plurals else "msgstr" for n in range(len(strings))]
     rows = zip(keys, strings, strict=True)
     new = [line for key, text in rows for line in format_po_field(key, text)]
-    return (old[0].start, old[-1].end), new
+    output[start:end] = [new, *[[]] * (end - start - 1)]
 
 
-def _mark_fuzzy(entry: PoEntry, lines: Sequence[str]) -> LineEdit:
-    """Return the edit that adds the flag `fuzzy` to a message."""
+def _mark_fuzzy(entry: PoEntry, output: list[list[str]]) -> None:
+    """Add the flag `fuzzy` to a message."""
     if entry.flags_line is None:
         start = entry.fields[0].start
-        while start > entry.start and lines[start - 1].startswith("#|"):
+        while start > entry.start and output[start - 1][0].startswith("#|"):
             start -= 1
-        return (start, start), ["#, fuzzy"]
-    flags = [flag.strip() for flag in lines[entry.flags_line][2:].split(",")]
+        output[start].insert(0, "#, fuzzy")
+        return
+    flags = [flag.strip() for flag in output[entry.flags_line][0][2:].split(",")]
     others = [flag for flag in flags if flag not in {"", "fuzzy"}]
-    return (entry.flags_line, entry.flags_line + 1), [f"#, {', '.join(['fuzzy', *others])}"]
-
-
-def _apply_edits(lines: Sequence[str], edits: dict[tuple[int, int], list[str]]) -> list[str]:
-    result, done = [], 0
-    for (start, end), new in sorted(edits.items()):
-        result += [*lines[done:start], *new]
-        done = end
-    return [*result, *lines[done:]]
+    output[entry.flags_line] = [f"#, {', '.join(['fuzzy', *others])}"]
 
 
 _FIELD = re.compile(

@@ -17,11 +17,11 @@ from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument,
 from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 from seq2see.markup.text_units import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
+from seq2see.markup.weighted_links import WORD_PATTERN
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 _DASH = re.compile(r"\s*[-–—]\s*(?=\S)")
-_WORD = re.compile(r"\S+")
 _SPACE = re.compile(r"(?<=\S)\s(?=\S)")
 _CLAUSE_BONUS = 8
 """A line break after punctuation is preferred if it is at most this number of characters farther
@@ -151,7 +151,7 @@ def _longest_line(text: str, breaks: set[int]) -> int:
 
 def _find_even_breaks(text: str, num_lines: int) -> set[int]:
     """Return the spaces that break a text into this number of lines of similar length."""
-    words = [match.span() for match in _WORD.finditer(text)]
+    words = [match.span() for match in WORD_PATTERN.finditer(text)]
     lengths = range(-(-len(text) // num_lines), len(text) + 1)
     index = bisect_left(lengths, True, key=lambda length: len(_wrap(words, length)) < num_lines)
     return _wrap(words, lengths[index])

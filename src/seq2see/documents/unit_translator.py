@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +9,7 @@ from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
 from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import IndexRange, TextUnit
 from seq2see.markup.weighted_links import (
+    WORD_PATTERN,
     CopiedSpan,
     WeightedRangeLink,
     align_diagonally,
@@ -18,7 +17,7 @@ from seq2see.markup.weighted_links import (
 )
 from seq2see.text import TextSpan
 from seq2see.translator import SourceText, TextTranslator
-from seq2see.translator.placeholders import ProtectedTranslation
+from seq2see.translator.placeholders import ProtectedTranslation, select_ranges_starting_in
 from seq2see.translator.protected_translation import convert_to_weighted_links
 from seq2see.translator.text_translation import TranslatedPart
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from seq2see.translator import BlockTranslator, TranslationOptions
 
 _LINE_BREAK_TO_SPACE = str.maketrans(dict.fromkeys("\r\n\f\v", " "))
-_WORD = re.compile(r"\S+")
 
 
 class TextUnitTranslator:
@@ -139,16 +137,8 @@ class _UnitBuilder:
         start, shift = self._done, self._length - self._done
         text = self._unit.text
         self._append(text[start:end])
-        protected = _select_ranges_within(self._protected, start, end)
-        words = [IndexRange(*match.span()) for match in _WORD.finditer(text, start, end)]
+        protected = select_ranges_starting_in(IndexRange(start, end), self._protected)
+        words = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(text, start, end)]
         self.copied_spans += [CopiedSpan(one, one.shift(shift)) for one in protected]
         self.links += [WeightedRangeLink(one, one.shift(shift)) for one in words]
         self._done = end
-
-
-def _select_ranges_within(
-    ranges: Sequence[IndexRange], start: int, end: int
-) -> Sequence[IndexRange]:
-    """Return the ranges, which must be sorted, that are between two offsets."""
-    first = bisect_left(ranges, start, key=lambda one: one.start)
-    return ranges[first : bisect_right(ranges, end, key=lambda one: one.end)]

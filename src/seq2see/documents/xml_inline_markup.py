@@ -45,17 +45,13 @@ def serialize_xml(tree: etree._ElementTree, original: bytes) -> bytes:
     body = original.removeprefix(codecs.BOM_UTF8)
     bom = original[: len(original) - len(body)]
     declaration = _DECLARATION.match(body)
-    if declaration is None and encoding.upper() != "UTF-8":  # UTF-16: the bytes cannot be split
-        return _to_bytes(tree, encoding, declaration=True)
-    content = _to_bytes(tree, encoding, declaration=False)
+    is_utf_16 = declaration is None and encoding.upper() != "UTF-8"
+    content = etree.tostring(tree, encoding=encoding, xml_declaration=is_utf_16)
+    assert isinstance(content, bytes)
+    if is_utf_16:  # its bytes cannot be split
+        return content
     end = b"\n" if body.endswith(b"\n") else b""
     return bom + (declaration[0] if declaration else b"") + content.rstrip(b"\n") + end
-
-
-def _to_bytes(tree: etree._ElementTree, encoding: str, *, declaration: bool) -> bytes:
-    content = etree.tostring(tree, encoding=encoding, xml_declaration=declaration)
-    assert isinstance(content, bytes)
-    return content
 
 
 def local_name(element: etree._Element) -> str:

@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Callable, Sequence
 from time import process_time
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ from seq2see.documents import (
     select_units,
     translate_html,
     translate_parsed_document,
-    translate_text,
 )
+from seq2see.documents.plain_text import parse_plain_text
 from seq2see.errors import InputError
 from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import ClosingTag, IndexRange, InlineTag, OpeningTag, TextUnit
@@ -80,6 +81,12 @@ def translate(name: str, content: bytes) -> bytes:
     translator = TextUnitTranslator(COPY)  # type: ignore[arg-type]
     selected = select_units(document, translator.languages)
     return translate_parsed_document(selected, translator).content
+
+
+def translate_text(translator: Any, text: str, options: TranslationOptions | None = None) -> str:
+    """Translate the text of a plain text file."""
+    unit_translator = TextUnitTranslator(translator, options)
+    return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:

@@ -13,12 +13,14 @@ import pytest
 
 from seq2see.cli.inputs import ISO_639_1
 from seq2see.documents import (
+    TextUnitTranslator,
     UnitIssue,
     translate_document,
     translate_html,
-    translate_text,
+    translate_parsed_document,
 )
 from seq2see.documents.html_tokenizer import find_attribute_value_spans, tokenize_html
+from seq2see.documents.plain_text import parse_plain_text
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer
@@ -37,6 +39,12 @@ from seq2see.translator import (
 )
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+
+
+def translate_text(translator: Any, text: str, options: TranslationOptions | None = None) -> str:
+    """Translate the text of a plain text file."""
+    unit_translator = TextUnitTranslator(translator, options)
+    return translate_parsed_document(parse_plain_text(text), unit_translator).content
 
 
 class WordTranslator:
