@@ -12,12 +12,8 @@ from seq2see.errors import InputError
 from seq2see.markup.text_units import TextUnit
 from seq2see.registries import SUPPORTED_FORMATS_MESSAGE
 
-_UTF16_32_BOMS = (
-    codecs.BOM_UTF32_LE,
-    codecs.BOM_UTF32_BE,
-    codecs.BOM_UTF16_LE,
-    codecs.BOM_UTF16_BE,
-)
+_UTF16_32_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""The mark of little-endian UTF-32 begins with that of UTF-16."""
 _SUPPORTED_ENCODINGS = re.compile(
     r"utf-8|cp125\d|cp874|cp866|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|gbk|gb2312|gb18030"
     r"|big5|euc_jp|iso2022_jp|shift_jis|euc_kr"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lxml import etree
 
@@ -36,22 +36,16 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     elements = list(tree.getroot().iter("{*}tu"))
 
     def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
-        units = list(_read_units(elements, languages))
+        units = [
+            _build_unit(element, source, languages.target, f"unit {number}")
+            for number, element in enumerate(elements, 1)
+            if (source := find_variant(element, languages.source)) is not None
+        ]
         if elements and not units:
             raise InputError(f"{file_name} must have units in {languages.source}, but has none")
         return units
 
     return BilingualDocument(read_units, lambda _: serialize_xml(tree, data))
-
-
-def _read_units(
-    elements: Sequence[etree._Element], languages: DocumentLanguages
-) -> Iterator[BilingualUnit]:
-    """Yield the units that have the source language."""
-    for number, element in enumerate(elements, 1):
-        source = find_variant(element, languages.source)
-        if source is not None:
-            yield _build_unit(element, source, languages.target, f"unit {number}")
 
 
 def _build_unit(

@@ -10,7 +10,6 @@ from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import IndexRange, TextUnit
 from seq2see.markup.weighted_links import (
     WORD_PATTERN,
-    CopiedSpan,
     WeightedRangeLink,
     align_diagonally,
     reweight_alignment_links,
@@ -57,7 +56,10 @@ class TextUnitTranslator:
         """
         parts = [self._text_translator.find_parts(self._to_source(unit)) for unit in units]
         translated = self._text_translator.translate_parts(parts)
-        return [self._build_units(*pair) for pair in zip(units, translated, strict=True)]
+        return [
+            [self._build_unit(unit, own, rank) for rank in range(_count_candidates(own))]
+            for unit, own in zip(units, translated, strict=True)
+        ]
 
     def _to_source(self, unit: TextUnit) -> SourceText:
         return SourceText(
@@ -66,12 +68,6 @@ class TextUnitTranslator:
             protected=unit.protected_ranges,
             needs_alignment=bool(unit.tags),
         )
-
-    def _build_units(
-        self, unit: TextUnit, parts: Sequence[TranslatedPart]
-    ) -> list[UnitTranslation]:
-        num_ranks = max((len(part.candidates) for part in parts), default=1)
-        return [self._build_unit(unit, parts, rank) for rank in range(num_ranks)]
 
     def _build_unit(
         self, unit: TextUnit, parts: Sequence[TranslatedPart], rank: int
@@ -83,7 +79,7 @@ class TextUnitTranslator:
             builder.add_translation(part.span, result)
         builder.copy_until(len(unit.text))
         text = builder.text
-        positions = compute_target_tag_positions(unit, text, builder.links, builder.copied_spans)
+        positions = compute_target_tag_positions(unit, text, builder.links, builder.copied_links)
         nodes = list(unit.to_nodes(text, positions))
         return UnitTranslation(nodes, tuple(result.translation for result in results))
 
@@ -98,7 +94,7 @@ class _UnitBuilder:
         self._parts: list[str] = []
         self._length = 0
         self.links: list[WeightedRangeLink] = []
-        self.copied_spans: list[CopiedSpan] = []
+        self.copied_links: list[WeightedRangeLink] = []
 
     @property
     def text(self) -> str:
@@ -121,14 +117,9 @@ class _UnitBuilder:
         texts = span.text, translation.text
         links = reweight_alignment_links(convert_to_weighted_links(translation), *texts)
         start, length = span.start, self._length
-        self.links += [
-            WeightedRangeLink(link.source.shift(start), link.target.shift(length), link.weight)
-            for link in links or align_diagonally(*texts)
-        ]
-        self.copied_spans += [
-            CopiedSpan(source.shift(start), target.shift(length))
-            for source, target in result.copied_spans
-        ]
+        links = links or align_diagonally(*texts)
+        self.links += [link.shift(start, length) for link in links]
+        self.copied_links += [link.shift(start, length) for link in result.copied_links]
         self._append(translation.text)
         self._done = span.end
 
@@ -139,6 +130,10 @@ class _UnitBuilder:
         self._append(text[start:end])
         protected = select_ranges_starting_in(IndexRange(start, end), self._protected)
         words = [IndexRange(*match.span()) for match in WORD_PATTERN.finditer(text, start, end)]
-        self.copied_spans += [CopiedSpan(one, one.shift(shift)) for one in protected]
+        self.copied_links += [WeightedRangeLink(one, one.shift(shift)) for one in protected]
         self.links += [WeightedRangeLink(one, one.shift(shift)) for one in words]
         self._done = end
+
+
+def _count_candidates(parts: Sequence[TranslatedPart]) -> int:
+    return max((len(part.candidates) for part in parts), default=1)

@@ -51,7 +51,11 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
         for declaration in declarations:
             for name, expected in zip(names, languages, strict=True):
-                check_language_attribute(file_name, name, declaration.get(name, ""), expected)
+                found = declaration.get(name)
+                if found and not is_same_language(found, expected):
+                    raise InputError(
+                        f"the {name} of {file_name} must be {expected}, but is {found} instead"
+                    )
         return list(find_units(root))
 
     def render(languages: DocumentLanguages) -> bytes:
@@ -61,14 +65,6 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
         return serialize_xml(tree, data)
 
     return BilingualDocument(read_units, render)
-
-
-def check_language_attribute(file_name: str, attribute: str, found: str, expected: str) -> None:
-    """Raise InputError if a file declares another language than that of the translator."""
-    if found and not is_same_language(found, expected):
-        raise InputError(
-            f"the {attribute} of {file_name} must be {expected}, but is {found} instead"
-        )
 
 
 def _build_unit(

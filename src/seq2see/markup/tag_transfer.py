@@ -24,7 +24,6 @@ from seq2see.markup.text_units import (
 )
 from seq2see.markup.weighted_links import (
     WORD_PATTERN,
-    CopiedSpan,
     WeightedRangeLink,
     is_space_or_punctuation_character,
     split_links_into_word_and_punctuation,
@@ -43,15 +42,16 @@ def compute_target_tag_positions(
     unit: TextUnit,
     target: str,
     links: Sequence[WeightedRangeLink],
-    copied_spans: Sequence[CopiedSpan] = (),
+    copied_links: Sequence[WeightedRangeLink] = (),
 ) -> list[TargetTagPosition]:
     """Return the position of each tag of a unit in its translation.
 
-    Each protected range of the unit must be inside one of the copied spans.
+    Each protected range of the unit must be inside the source of one of `copied_links`, which link
+    text that is the same in source and target.
     """
     if not unit.tags:
         return []
-    return _TagTransfer(unit, target, links, copied_spans).compute_positions()
+    return _TagTransfer(unit, target, links, copied_links).compute_positions()
 
 
 def transfer_offsets(
@@ -181,15 +181,14 @@ class _TagTransfer:
         unit: TextUnit,
         target: str,
         links: Sequence[WeightedRangeLink],
-        copied_spans: Sequence[CopiedSpan],
+        copied_links: Sequence[WeightedRangeLink],
     ) -> None:
         self._source, self._target = _SourceUnit(unit), target
-        self._tags, self._copied_spans = unit.tags, sorted(copied_spans)
-        copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
+        self._tags, self._copied_links = unit.tags, sorted(copied_links)
         tag_offsets = sorted({offset for tag in unit.tags for offset in (tag.start, tag.end)})
         split_links = split_links_into_word_and_punctuation(unit.text, target, links, tag_offsets)
         all_links = [*split_links, *copied_links]
-        self._tokens = tokenize_target(target, all_links, [span.target for span in copied_spans])
+        self._tokens = tokenize_target(target, all_links, [link.target for link in copied_links])
         self._aligned = AlignedTokenTable(self._tokens, all_links)
         self._owners = [ROOT] * len(self._tokens)
         """Index of the innermost pair of tags that contains each token."""
@@ -341,9 +340,9 @@ class _TagTransfer:
         return owner
 
     def _protected_position(self, tag: InlineTag) -> TargetTagPosition:
-        """Return the position of protected text, which is inside a copied span."""
-        index = bisect_right(self._copied_spans, tag.start, key=lambda span: span.source.start)
-        source, target = self._copied_spans[index - 1]
+        """Return the position of protected text, which a copied link contains."""
+        index = bisect_right(self._copied_links, tag.start, key=lambda link: link.source.start)
+        source, target, _ = self._copied_links[index - 1]
         assert source.start <= tag.start
         assert tag.end <= source.end
         start = target.start + tag.start - source.start

@@ -26,12 +26,10 @@ class WeightedRangeLink(NamedTuple):
     target: IndexRange
     weight: float = 1.0
 
-
-class CopiedSpan(NamedTuple):
-    """Text that is the same in source and target, with its position in both."""
-
-    source: IndexRange
-    target: IndexRange
+    def shift(self, source_offset: int, target_offset: int) -> WeightedRangeLink:
+        """Return the link with its ranges moved by these numbers of characters."""
+        source, target = self.source.shift(source_offset), self.target.shift(target_offset)
+        return WeightedRangeLink(source, target, self.weight)
 
 
 def align_diagonally(source: str, target: str) -> list[WeightedRangeLink]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Literal
 
 from lxml import etree
@@ -28,16 +29,10 @@ def find_variant(unit: etree._Element, language: str) -> etree._Element | None:
 
     `en` matches en-GB and en_GB, and the other way round, but en-GB does not match en-US.
     """
-    variants = list(unit.iterchildren("{*}tuv"))
-    for matches in (_is_same_tag, is_regional_form):
-        for variant in variants:
-            if matches(get_variant_language(variant), language):
-                return variant
-    return None
-
-
-def _is_same_tag(one: str, other: str) -> bool:
-    return normalize_tag(one) == normalize_tag(other)
+    by_tag = [(get_variant_language(one), one) for one in unit.iterchildren("{*}tuv")]
+    same = (one for tag, one in by_tag if normalize_tag(tag) == normalize_tag(language))
+    regional = (one for tag, one in by_tag if is_regional_form(tag, language))
+    return next(chain(same, regional), None)
 
 
 def classify_inline_element(element: etree._Element) -> SegmentElementKind:

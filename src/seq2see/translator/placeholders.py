@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from seq2see.markup.text_units import IndexRange
-from seq2see.markup.weighted_links import CopiedSpan
+from seq2see.markup.weighted_links import WeightedRangeLink
 from seq2see.text.languages import has_letter, is_spaced_word_character
 from seq2see.translator.translation import Translation, TranslationFlag
 
@@ -72,7 +72,7 @@ class ProtectedTranslation:
     """A translation, with the positions of the protected text in it."""
 
     translation: Translation
-    copied_spans: tuple[CopiedSpan, ...] = ()
+    copied_links: tuple[WeightedRangeLink, ...] = ()
 
 
 class ProtectedBlockTask:
@@ -102,8 +102,8 @@ class ProtectedBlockTask:
 
     def copy_source(self) -> ProtectedTranslation:
         """Return the block as its own translation."""
-        copied_spans = tuple(CopiedSpan(one, one) for one in self.protected_ranges)
-        return ProtectedTranslation(Translation(self.text, 0.0, 0.0), copied_spans)
+        copied_links = tuple(WeightedRangeLink(one, one) for one in self.protected_ranges)
+        return ProtectedTranslation(Translation(self.text, 0.0, 0.0), copied_links)
 
     def build_untranslated_result(self) -> ProtectedTranslation:
         """Return the block with a flag, because no translation preserves its placeholders."""
@@ -219,7 +219,7 @@ class PlaceholderReinserter:
         """The translation with all inserted text."""
         return "".join([*self._parts, self._target[self._done :]])
 
-    def insert(self, offset: int, source_range: IndexRange) -> CopiedSpan:
+    def insert(self, offset: int, source_range: IndexRange) -> WeightedRangeLink:
         """Insert a range of the source at an offset of the target.
 
         Spaces are added where the range has spaces in the source, or where words would be joined.
@@ -235,7 +235,7 @@ class PlaceholderReinserter:
             self._append(" ")
         self._offsets.append(offset)
         self._shifts.append(self._length - offset)
-        return CopiedSpan(source_range, IndexRange(start, end))
+        return WeightedRangeLink(source_range, IndexRange(start, end))
 
     def _append(self, text: str) -> None:
         if text:

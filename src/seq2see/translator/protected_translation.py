@@ -24,7 +24,6 @@ from itertools import accumulate
 from seq2see.markup.tag_transfer import transfer_offsets
 from seq2see.markup.text_units import IndexRange
 from seq2see.markup.weighted_links import (
-    CopiedSpan,
     WeightedRangeLink,
     reweight_alignment_links,
 )
@@ -135,8 +134,10 @@ class _TranslateUnchanged(_Strategy):
         }
         if not target_ranges.keys() >= set(task.protected_ranges):
             return None  # a protected text is part of a longer one
-        copied_spans = tuple(CopiedSpan(one, target_ranges[one]) for one in task.protected_ranges)
-        return ProtectedTranslation(translation, copied_spans)
+        copied_links = tuple(
+            WeightedRangeLink(one, target_ranges[one]) for one in task.protected_ranges
+        )
+        return ProtectedTranslation(translation, copied_links)
 
 
 class _RemoveAndReinsert(_Strategy):
@@ -168,11 +169,11 @@ class _RemoveAndReinsert(_Strategy):
         translation: Translation,
         inserter: PlaceholderReinserter,
         links: Sequence[WeightedRangeLink],
-        inserted: list[CopiedSpan],
+        inserted: list[WeightedRangeLink],
     ) -> ProtectedTranslation:
         """Return the translation with inserted text; map its tokens and links to the new text."""
-        copied_spans = tuple(
-            CopiedSpan(one, one.shift(span.target.start - span.source.start))
+        copied_links = tuple(
+            WeightedRangeLink(one, one.shift(span.target.start - span.source.start))
             for span in inserted
             for one in select_ranges_starting_in(span.source, self.task.protected_ranges)
         )
@@ -185,7 +186,6 @@ class _RemoveAndReinsert(_Strategy):
             )
             for link in links
         ]
-        copied_links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
         tokens = [
             replace(token, start=mapped.start, end=mapped.end)
             for token in translation.tokens
@@ -198,7 +198,7 @@ class _RemoveAndReinsert(_Strategy):
             alignment=tuple(map(_to_alignment_link, [*mapped_links, *copied_links])),
             sentences=(),
         )
-        return ProtectedTranslation(combined, copied_spans)
+        return ProtectedTranslation(combined, copied_links)
 
 
 class _TranslateBetween(_Strategy):
@@ -225,14 +225,13 @@ class _TranslateBetween(_Strategy):
             for part, one in zip(self._parts, translations, strict=True)
         )
         shifts = list(zip((part.end for part in self._parts), growth, strict=True))
-        copied_spans = [
-            CopiedSpan(one, one.shift(_find_shift(shifts, one.start)))
+        copied_links = [
+            WeightedRangeLink(one, one.shift(_find_shift(shifts, one.start)))
             for one in self.task.protected_ranges
         ]
-        links = [WeightedRangeLink(span.source, span.target) for span in copied_spans]
-        alignment = tuple(map(_to_alignment_link, links))
+        alignment = tuple(map(_to_alignment_link, copied_links))
         joined = replace(joined, alternatives=(), alignment=alignment, sentences=())
-        return [ProtectedTranslation(joined, tuple(copied_spans))]
+        return [ProtectedTranslation(joined, tuple(copied_links))]
 
 
 def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLink]:
