@@ -72,17 +72,15 @@ def _build_unit(
     target: etree._Element,
     slots: Sequence[etree._Element],
     sources: Sequence[etree._Element],
-    unit_id: str | None,
+    unit_id: str,
 ) -> BilingualUnit:
     """Return a trans-unit (XLIFF 1) or segment (XLIFF 2) with the target that is created for it.
 
     `slots` are the elements that get the translations of `sources`: the target itself, or the
     segments inside it.
     """
-    text_units = [
-        TextUnit.from_nodes(convert_element_to_nodes(one, _classify), f"unit {unit_id or ''}")
-        for one in sources
-    ]
+    nodes_of_sources = [convert_element_to_nodes(one, _classify) for one in sources]
+    text_units = [TextUnit.from_nodes(nodes, f"unit {unit_id}") for nodes in nodes_of_sources]
 
     def write(translations: Sequence[UnitTranslation]) -> None:
         for slot, translation in zip(slots, translations, strict=True):
@@ -112,9 +110,8 @@ def _read_units_v1(root: etree._Element) -> Iterator[BilingualUnit]:
         if source is not None and _is_translatable(parent):
             target = etree.Element(tag_in_same_namespace(source, "target"), _REVIEW_STATE)
             slots = _copy_segments(segmented, target) if segmented is not None else []
-            yield _build_unit(
-                parent, target, slots or [target], slots or [source], parent.get("id")
-            )
+            unit_id = parent.get("id", "")
+            yield _build_unit(parent, target, slots or [target], slots or [source], unit_id)
 
 
 def _copy_segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:
@@ -135,8 +132,9 @@ def _read_units_v2(root: etree._Element) -> Iterator[BilingualUnit]:
         source = segment.find("{*}source")
         if source is not None and _is_translatable(segment):
             unit = segment.getparent()
+            assert unit is not None
             target = etree.Element(tag_in_same_namespace(source, "target"))
-            unit_id = None if unit is None else unit.get("id")
+            unit_id = unit.get("id", "")
             yield _build_unit(segment, target, [target], [source], unit_id)
 
 

@@ -52,13 +52,12 @@ class LinguaDetector:
     """Identifies languages by their ISO 639-1 codes."""
 
     def __init__(self) -> None:
-        self._languages = _load_lingua_languages()
         self.detect_other_language = lru_cache(50_000)(self._detect_other_language)
         """Return the language of a text if it is certainly not `own`, or None."""
 
     def supports(self, language: str) -> bool:
         """Return whether lingua supports a language."""
-        return language in self._languages
+        return language in _load_lingua_languages()
 
     def detect_majority_language(self, lines: Iterable[str]) -> str | None:
         """Return the language of more than half of the lines, or None."""

@@ -49,6 +49,11 @@ class TextSpan:
         """Offset of its end (exclusive)."""
         return self.start + len(self.text)
 
+    def strip(self) -> TextSpan:
+        """Return the span without the white space around it."""
+        start = self.start + len(self.text) - len(self.text.lstrip())
+        return TextSpan(self.text.strip(), start)
+
 
 def split_sentences(text: str, language: str) -> list[TextSpan]:
     """Return the sentences of a text, without the white space around them.
@@ -95,13 +100,9 @@ def split_long_sentence(
 
 def _strip_parts(text: str, offset: int, ends: Iterator[int]) -> list[TextSpan]:
     """Return the parts up to each end without surrounding white space; empty parts are removed."""
-    spans, start = [], 0
-    for end in ends:
-        part = text[start:end]
-        if content := part.strip():
-            spans.append(TextSpan(content, offset + start + len(part) - len(part.lstrip())))
-        start = end
-    return spans
+    ranges = pairwise([0, *ends])
+    parts = (TextSpan(text[start:end], offset + start).strip() for start, end in ranges)
+    return [part for part in parts if part.text]
 
 
 def _find_sentence_ends(text: str, code: str) -> Iterator[int]:

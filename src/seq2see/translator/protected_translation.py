@@ -207,8 +207,9 @@ class _TranslateBetween(_Strategy):
     def __init__(self, task: ProtectedBlockTask) -> None:
         super().__init__(task)
         offsets = [0, *(offset for one in task.protected_ranges for offset in one), len(task.text)]
-        parts = [_strip_spaces(task.text, *offsets[i : i + 2]) for i in range(0, len(offsets), 2)]
-        self._parts = [part for part in parts if has_letter(part.text)]
+        spans = zip(offsets[::2], offsets[1::2], strict=True)
+        parts = (TextSpan(task.text[start:end], start) for start, end in spans)
+        self._parts = [part.strip() for part in parts if has_letter(part.text)]
         self.texts = [part.text for part in self._parts]
 
     def build_candidates(self, translations: Sequence[Translation]) -> list[ProtectedTranslation]:
@@ -245,11 +246,6 @@ def convert_to_weighted_links(translation: Translation) -> list[WeightedRangeLin
         for link in translation.alignment
         if link.source_start < link.source_end and link.target_start < link.target_end
     ]
-
-
-def _strip_spaces(text: str, start: int, end: int) -> TextSpan:
-    part = text[start:end]
-    return TextSpan(part.strip(), start + len(part) - len(part.lstrip()))
 
 
 def _find_shift(shifts: Sequence[tuple[int, int]], offset: int) -> int:

@@ -105,10 +105,9 @@ def find_lines(text: str, protected: Sequence[IndexRange] = ()) -> Iterator[Text
         around = IndexRange(match.start(), match.start() + len(marker))
         if any(one.end > around.end for one in select_ranges_starting_in(around, protected)):
             marker = ""
-        content = line[len(marker) :].strip()
-        if content:
-            start = line.index(content, len(marker))
-            yield TextSpan(content, match.start() + start)
+        content = TextSpan(line[len(marker) :], match.start() + len(marker)).strip()
+        if content.text:
+            yield content
 
 
 def extract_list_marker(line: str) -> str:
