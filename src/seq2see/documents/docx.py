@@ -35,9 +35,10 @@ from seq2see.text.languages import has_letter
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 """Namespace of the elements, whose usual prefix is `w`."""
-MAX_FORMAT_BYTES = 32 * 1024 * 1024
-"""Maximum size of the formats of all runs in a translation, in addition to the size of the original
-XML. A run is divided at its tabs, breaks and tags, and each part gets a copy of its format."""
+MAX_FORMAT_BYTES = 8 * 1024 * 1024
+"""Maximum size of the formats of all runs in a translation, in addition to twice the size of the
+original XML. A run is divided at its tabs, breaks and tags, and each part has a copy of its format,
+which can be 40 times as large in memory as in XML."""
 
 _FILE_TYPE = "a Word document (.docx)"
 _DAMAGED_ARCHIVE_ERRORS = (
@@ -67,7 +68,7 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
     def render(translations: Sequence[UnitTranslation], _: DocumentLanguages) -> bytes:
         remaining = iter(translations)
-        writer = RunWriter(file_name, MAX_FORMAT_BYTES + sum(map(len, parts.values())))
+        writer = RunWriter(file_name, MAX_FORMAT_BYTES + 2 * sum(map(len, parts.values())))
         for paragraph in paragraphs:
             paragraph.rebuild([next(remaining).nodes for _ in paragraph.units], writer)
         changes = {name: serialize_xml(tree, parts[name]) for name, tree in trees.items()}
