@@ -16,6 +16,7 @@ from pathlib import Path
 from seq2see.bundle import Bundle
 from seq2see.data.readers import read_lines
 from seq2see.engines.batching import add_special_tokens, collect_in_order
+from seq2see.engines.ctranslate2_conversion import get_cached_conversion
 from seq2see.engines.ctranslate2_engine import CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.registries import Precision
@@ -35,8 +36,9 @@ def engine_factories(directory: Path) -> Iterator[tuple[str, EngineFactory]]:
     bundle = Bundle.load(directory)
 
     def ctranslate2(precision: Precision) -> EngineFactory:
-        return lambda size: CTranslate2Engine.from_bundle(
-            bundle, precision=precision, threads=2, max_batch_size=size
+        directory = get_cached_conversion(bundle, print).directory
+        return lambda size: CTranslate2Engine(
+            bundle, directory, precision=precision, threads=2, max_batch_size=size
         )
 
     yield (

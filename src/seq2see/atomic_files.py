@@ -1,19 +1,24 @@
 """Files and directories that are either complete or absent, and checksums of files.
 
 They are written under a temporary name that ends in `.partial`, flushed to the disk and renamed. A
-process that is killed at any time leaves the old content or the new one.
+process that is killed at any time leaves the old content or the new one. A manifest in a directory
+shows later whether any of its files has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 PARTIAL_SUFFIX = ".partial"
+MANIFEST_FILE = "manifest.json"
+"""Name of the file with the checksums of the other files of a directory."""
 
 
 @contextmanager
@@ -86,3 +91,28 @@ def compute_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(directory: Path, content: Mapping[str, Any]) -> None:
+    """Write the content and the checksums of all files of the directory. Call it last."""
+    with atomic_write(directory / MANIFEST_FILE) as path:
+        path.write_bytes(_format_manifest(directory, content))
+
+
+def read_verified_manifest(directory: Path) -> dict[str, Any] | None:
+    """Return the content of the manifest, or None if a byte of any file has changed."""
+    try:
+        data = (directory / MANIFEST_FILE).read_bytes()
+        content: dict[str, Any] = json.loads(data)["content"]
+        return content if data == _format_manifest(directory, content) else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _format_manifest(directory: Path, content: Mapping[str, Any]) -> bytes:
+    """Return the manifest as JSON. It contains a checksum of itself."""
+    own_names = {MANIFEST_FILE, MANIFEST_FILE + PARTIAL_SUFFIX}
+    paths = sorted(path for path in directory.iterdir() if path.name not in own_names)
+    manifest = {"content": content, "files": {path.name: compute_sha256(path) for path in paths}}
+    checksum = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, "checksum": checksum}, indent=1).encode()

@@ -74,7 +74,9 @@ def bundle_of(tokenizers: TokenizerPair, settings: dict[str, Any], seed: int = 1
 
 def both(bundle: Bundle, home: Path, **more: Any) -> tuple[TorchEngine, CTranslate2Engine]:
     bundle.save(home)
-    fast = CTranslate2Engine.from_bundle(Bundle.load(home), **more)
+    loaded = Bundle.load(home)
+    conversion = ctranslate2_conversion.get_cached_conversion(loaded, print)
+    fast = CTranslate2Engine(loaded, conversion.directory, **more)
     return TorchEngine(bundle.build_model()), fast
 
 
@@ -324,6 +326,7 @@ def test_model_is_converted_once_per_version(home: Path, tokenizers) -> None:
     (second,) = (home / "ctranslate2").iterdir()
     assert second != first
     assert [t.text for t in before] != [t.text for t in after]
+    assert seq2see.load(home).engine_notes == ()
 
 
 def test_user_cache_is_used_if_model_directory_is_read_only(home: Path) -> None:
@@ -381,7 +384,7 @@ def test_int8_is_used_only_after_its_check(home: Path, monkeypatch) -> None:
     translator = seq2see.load(home, precision="int8")
     assert translator.engine.name.startswith("ctranslate2 (int8)")
     (kept,) = (home / "ctranslate2").iterdir()
-    (value,) = json.loads((kept / "int8.json").read_text()).values()
+    (value,) = json.loads((kept / "manifest.json").read_text())["content"]["int8_chrf"].values()
     assert 0 <= value <= 100
     monkeypatch.setattr("seq2see.engines.ctranslate2_engine.MIN_INT8_CHRF", 101.0)
     translator = seq2see.load(home, precision="int8")
@@ -389,7 +392,8 @@ def test_int8_is_used_only_after_its_check(home: Path, monkeypatch) -> None:
     assert f"chrF {value:.1f}" in translator.engine_notes[0]
     (home / "probes.txt").write_text("\n".join(LINES[:3]), "utf-8")
     seq2see.load(home, precision="int8")
-    assert len(json.loads((kept / "int8.json").read_text())) == 2  # others are another check
+    results = json.loads((kept / "manifest.json").read_text())["content"]["int8_chrf"]
+    assert len(results) == 2  # other sentences are another check
 
 
 def test_too_long_probe_sentences_are_ignored(tokenizers, tmp_path: Path) -> None:

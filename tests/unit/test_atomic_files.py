@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.atomic_files import atomic_directory, atomic_write, compute_sha256
+from seq2see.atomic_files import (
+    MANIFEST_FILE,
+    atomic_directory,
+    atomic_write,
+    compute_sha256,
+    read_verified_manifest,
+    write_manifest,
+)
 from seq2see.errors import InputError, reading, writing
 
 
@@ -80,3 +87,46 @@ def test_os_errors_name_the_file(tmp_path: Path) -> None:
         (tmp_path / "a").read_text()
     with pytest.raises(InputError, match="^b cannot be written: No such file"), writing("b"):
         (tmp_path / "missing" / "b").write_text("")
+
+
+def test_every_altered_byte_of_a_directory_with_a_manifest_is_detected(tmp_path: Path) -> None:
+    content = {"source": "a", "scores": {"b": 91.25}}
+    (tmp_path / "weights").write_bytes(b"0123")
+    write_manifest(tmp_path, content)
+    assert read_verified_manifest(tmp_path) == content
+    for path in [tmp_path / "weights", tmp_path / MANIFEST_FILE]:
+        original = path.read_bytes()
+        for index in range(len(original)):
+            for mask in (1, 32, 128):
+                altered = bytearray(original)
+                altered[index] ^= mask
+                path.write_bytes(altered)
+                assert read_verified_manifest(tmp_path) is None
+            path.write_bytes(original[:index])
+            assert read_verified_manifest(tmp_path) is None
+        path.write_bytes(original)
+        assert read_verified_manifest(tmp_path) == content
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"content": 3}', '{"content": {}}', "[" * 9999])
+def test_invalid_manifest_is_detected(text: str, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST_FILE).write_text(text)
+    assert read_verified_manifest(tmp_path) is None
+
+
+def test_added_removed_and_replaced_files_are_detected(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    write_manifest(tmp_path, {})
+    (tmp_path / f"{MANIFEST_FILE}.partial").write_text("an interrupted write")
+    assert read_verified_manifest(tmp_path) == {}
+    (tmp_path / "a").write_text("b")
+    assert read_verified_manifest(tmp_path) is None
+    (tmp_path / "a").unlink()
+    assert read_verified_manifest(tmp_path) is None
+    (tmp_path / "a").mkdir()
+    assert read_verified_manifest(tmp_path) is None
+    (tmp_path / "a").rmdir()
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "c").write_text("c")
+    assert read_verified_manifest(tmp_path) is None

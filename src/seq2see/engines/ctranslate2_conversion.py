@@ -6,15 +6,16 @@ import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2see.atomic_files import atomic_directory
+from seq2see.atomic_files import atomic_directory, read_verified_manifest, write_manifest
 from seq2see.bundle import Bundle
 from seq2see.config import Config
 from seq2see.errors import InputError
@@ -32,8 +33,9 @@ from seq2see.model import (
 )
 from seq2see.model.attention import DOT_PRODUCT_KINDS
 from seq2see.model.config import ATTENTION_SETTINGS
+from seq2see.progress_callbacks import MessageCallback
 
-CONVERTER_VERSION = 1
+CONVERTER_VERSION = 2
 """Must be increased when the conversion of the same model changes."""
 DEFAULT_MAX_POSITIONS = 1024
 """Maximum number of tokens of a sentence if the model itself has no limit."""
@@ -89,13 +91,13 @@ def flatten_settings(config: Config) -> Iterator[tuple[str, Any, Any]]:
 
     Sections that are left out by default are one setting.
     """
-    for name, field in type(config).model_fields.items():
+    for name, info in type(config).model_fields.items():
         value = getattr(config, name)
-        if isinstance(field.default, Config):
+        if isinstance(info.default, Config):
             for setting, *rest in flatten_settings(value):
                 yield f"{name}.{setting}", *rest
         else:
-            yield name, value, field.default
+            yield name, value, info.default
 
 
 @torch.no_grad()
@@ -205,6 +207,69 @@ def _fill_vocabularies(spec: Any, bundle: Bundle) -> None:
 CACHE_DIRECTORY_NAME = "ctranslate2"
 
 
+@dataclass(frozen=True, slots=True)
+class CachedConversion:
+    """A converted model in a cache. Its directory has a manifest."""
+
+    directory: Path
+    source: str
+    """Version of the converter, and SHA-256 of the model's `config.json`, which contains the
+    checksums of the weights and the tokenizers."""
+    int8_chrf: dict[str, float] = field(default_factory=dict)
+    """chrF of int8 with float32 as reference, per CPU model and set of probe sentences."""
+
+    @classmethod
+    def read_verified(cls, directory: Path, source: str) -> Self | None:
+        """Return the conversion, or None if it is missing, damaged or of another source."""
+        content = read_verified_manifest(directory)
+        if content is None or content.get("source") != source:
+            return None
+        return cls(directory, **content)
+
+    def write_manifest(self) -> None:
+        """Write the manifest, which is the last file of a conversion."""
+        write_manifest(self.directory, {"source": self.source, "int8_chrf": self.int8_chrf})
+
+
+def get_cached_conversion(bundle: Bundle, on_message: MessageCallback) -> CachedConversion:
+    """Return the converted model, converting the model on first use.
+
+    The bundle must have been loaded from a model directory. The conversion is stored there, or in
+    the user's cache if that is not writable. A conversion that is damaged or belongs to another
+    model is replaced and reported. Other conversions in the model directory are outdated and are
+    removed.
+
+    Raises:
+        InputError: If no cache directory is writable.
+    """
+    assert bundle.directory is not None
+    source = f"{CONVERTER_VERSION} {bundle.config_checksum}"
+    name = hashlib.sha256(source.encode()).hexdigest()[:16]
+    parents = filter(None, (bundle.directory, find_user_cache_directory()))
+    caches = [parent / CACHE_DIRECTORY_NAME for parent in parents]
+    for cache in caches:
+        if conversion := CachedConversion.read_verified(cache / name, source):
+            return conversion
+    reasons = []
+    for cache in caches:
+        path = cache / name
+        if os.path.lexists(path):
+            on_message(f"`{path}` is damaged or outdated: the model is converted again")
+        try:
+            conversion = _convert_atomically(bundle, path, source)
+        except OSError as error:
+            reasons.append(f"{cache} ({error.strerror or error})")
+            continue
+        for other in cache.iterdir() if cache == caches[0] else ():
+            if not other.name.startswith(name):
+                shutil.rmtree(other, ignore_errors=True)
+        return conversion
+    raise InputError(
+        f"the converted model cannot be written to {' nor to '.join(reasons)}: "
+        "set XDG_CACHE_HOME to a writable directory"
+    )
+
+
 def find_user_cache_directory() -> Path | None:
     """Return the cache directory of the user, or None for a user without a home directory."""
     if path := os.environ.get("XDG_CACHE_HOME"):
@@ -215,58 +280,15 @@ def find_user_cache_directory() -> Path | None:
         return None
 
 
-def get_cached_conversion(bundle: Bundle) -> Path:
-    """Return the directory of the converted model, converting the model on first use.
-
-    The bundle must have been loaded from a model directory. The conversion is stored there, or in
-    the user's cache if that is not writable. Other conversions in the model directory are outdated
-    and are removed.
-
-    Raises:
-        InputError: If no cache directory is writable.
-    """
-    assert bundle.directory is not None
-    # `config.json` contains the checksums of all files of the model.
-    key = f"{CONVERTER_VERSION} {bundle.config_checksum}"
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    caches = [
-        directory / CACHE_DIRECTORY_NAME
-        for directory in (bundle.directory, find_user_cache_directory())
-        if directory
-    ]
-    for cache in caches:
-        if _is_directory(cache / name):
-            return cache / name
-    reasons = []
-    for cache in caches:
-        try:
-            path = _convert_atomically(bundle, cache / name)
-        except OSError as error:
-            reasons.append(f"{cache} ({error.strerror or error})")
-            continue
-        for other in cache.iterdir() if cache == caches[0] else ():
-            if not other.name.startswith(name):
-                shutil.rmtree(other, ignore_errors=True)
-        return path
-    raise InputError(
-        f"the converted model cannot be written to {' nor to '.join(reasons)}: "
-        "set XDG_CACHE_HOME to a writable directory"
-    )
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # for example in the home directory of another user
-        return False
-
-
-def _convert_atomically(bundle: Bundle, path: Path) -> Path:
+def _convert_atomically(bundle: Bundle, path: Path, source: str) -> CachedConversion:
     """Convert into a temporary directory and rename it when it is complete."""
+    shutil.rmtree(path, ignore_errors=True)
     try:
         with atomic_directory(path) as directory:
             write_ctranslate2_model(bundle, directory)
+            CachedConversion(directory, source).write_manifest()
     except OSError:
-        if not path.is_dir():  # otherwise another process has converted the model
-            raise
-    return path
+        if conversion := CachedConversion.read_verified(path, source):
+            return conversion  # another process has converted the model
+        raise
+    return CachedConversion(path, source)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import platform
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,13 @@ from typing import Any, NamedTuple
 import torch
 
 from seq2see.bundle import Bundle
-from seq2see.engines import ctranslate2_conversion
 from seq2see.engines.base import BatchResult
 from seq2see.engines.batching import add_special_tokens, batch_by_length
+from seq2see.engines.ctranslate2_conversion import (
+    DEFAULT_MAX_POSITIONS,
+    CachedConversion,
+    flatten_settings,
+)
 from seq2see.registries import Precision
 from seq2see.search import Hypothesis, LengthConfig, SearchConfig, SentenceSearchInput
 
@@ -38,9 +41,6 @@ PROBE_FILE = "probes.txt"
 """Name of the file in the model directory with source sentences, one per line."""
 MIN_INT8_CHRF = 80.0
 """Minimum chrF of int8 with float32 as reference. Without saturation it is above 90."""
-INT8_RESULTS_FILE = "int8.json"
-"""Name of the file with the results of the check, per CPU model and set of probe sentences. It is
-in the directory of the converted model."""
 MAX_BATCH_TOKENS = 2048
 """Source tokens per batch. Larger batches only wait for their longest sentence."""
 QUEUED_BATCHES_PER_THREAD = 4
@@ -77,11 +77,14 @@ def read_probe_sentences(model_directory: Path) -> list[str]:
 
 
 def int8_quality_problem(
-    model_directory: Path, float32: CTranslate2Engine, int8: CTranslate2Engine
+    model_directory: Path,
+    conversion: CachedConversion,
+    float32: CTranslate2Engine,
+    int8: CTranslate2Engine,
 ) -> str | None:
     """Return why int8 cannot be used on this CPU, or None.
 
-    The measured result is stored in the directory of the converted model.
+    The measured result is stored in the manifest of the converted model.
     """
     sentences = read_probe_sentences(model_directory)
     if not sentences:
@@ -89,16 +92,15 @@ def int8_quality_problem(
             f"its quality cannot be checked, because {model_directory} has no {PROBE_FILE}: "
             "write some dozens of source sentences to this file, one per line"
         )
-    path, key = float32.directory / INT8_RESULTS_FILE, _result_key(sentences)
-    results = _read_results(path)
+    results, key = conversion.int8_chrf, _int8_result_key(sentences)
     if key not in results:
         from seq2see import metrics  # noqa: PLC0415  # slow to import
 
         hypotheses, references = (e.translate_greedily(sentences) for e in (int8, float32))
-        chrf = metrics.compute_metric_score(hypotheses, references, "chrf")
-        results[key] = round(chrf.value, 2)
+        chrf = metrics.compute_metric_score(hypotheses, references, "chrf").value
+        results[key] = round(chrf, 2)
         with suppress(OSError):  # if the directory is not writable, it is measured again next time
-            path.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+            conversion.write_manifest()
     if results[key] >= MIN_INT8_CHRF:
         return None
     return (
@@ -107,15 +109,7 @@ def int8_quality_problem(
     )
 
 
-def _read_results(path: Path) -> dict[str, float]:
-    try:
-        table = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(cpu): float(value) for cpu, value in table.items()}
-
-
-def _result_key(sentences: list[str]) -> str:
+def _int8_result_key(sentences: list[str]) -> str:
     """Return what the result depends on: the CPU model and the probe sentences."""
     digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
     return f"{_cpu_model()}, {len(sentences)} probes {digest[:12]}"
@@ -178,11 +172,8 @@ class CTranslate2Engine:
         suppressed = {bundle.special_tokens.decoder_start_id, bundle.config.pad_id}
         suppressed -= {bundle.special_tokens.target_eos_id}
         self._suppressed_pieces = frozenset(target_pieces[i] for i in suppressed)
-        self.directory = directory
         self.precision = precision
-        self._max_positions = (
-            bundle.config.max_positions or ctranslate2_conversion.DEFAULT_MAX_POSITIONS
-        )
+        self._max_positions = bundle.config.max_positions or DEFAULT_MAX_POSITIONS
         self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
         self._max_queued_batches = QUEUED_BATCHES_PER_THREAD * threads
@@ -196,17 +187,9 @@ class CTranslate2Engine:
             max_queued_batches=-1,
         )
 
-    @classmethod
-    def from_bundle(cls, bundle: Bundle, **settings: Any) -> CTranslate2Engine:
-        """Return the engine of a bundle that was loaded from a model directory.
-
-        The model is converted on first use. `settings` are keyword arguments of the constructor.
-        """
-        return cls(bundle, ctranslate2_conversion.get_cached_conversion(bundle), **settings)
-
     def unsupported_reason(self, config: SearchConfig) -> str | None:
         """Return why searches with this config would differ from the torch engine, or None."""
-        for setting, value, default in ctranslate2_conversion.flatten_settings(config):
+        for setting, value, default in flatten_settings(config):
             if setting not in SUPPORTED_SEARCH_SETTINGS and value != default:
                 return f"its results are different with `{setting}`"
         is_exact = config.beam_size == 1 or (not config.length_penalty and config.n_best == 1)

@@ -12,7 +12,7 @@ from pydantic import Field
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.config import Config
 from seq2see.cpu import resolve_threads, tune_malloc
-from seq2see.engines import ctranslate2_conversion, ctranslate2_engine
+from seq2see.engines import ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,
     ProcessorFactory,
@@ -20,14 +20,20 @@ from seq2see.engines.base import (
     TokenIds,
     resolve_search_config,
 )
+from seq2see.engines.ctranslate2_conversion import (
+    find_ctranslate2_unsupported_features,
+    get_cached_conversion,
+)
 from seq2see.engines.ctranslate2_engine import (
     CPU,
     UNSUPPORTED_INPUT_REASON,
     CTranslate2Engine,
+    int8_quality_problem,
 )
 from seq2see.engines.torch_decoder import AlignmentConfig
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
+from seq2see.progress_callbacks import MessageCallback
 from seq2see.registries import EngineName, Precision
 from seq2see.search import SearchConfig, SearchObserver, SentenceSearchInput, StopRule
 
@@ -131,14 +137,6 @@ class EngineOptions(Config):
     threads: int | None = Field(ge=1)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineWithNotes:
-    """An engine, and messages for the user about its choice."""
-
-    engine: TorchEngine | FallbackEngine
-    notes: tuple[str, ...] = ()
-
-
 def load_engine(
     bundle: Bundle,
     *,
@@ -147,7 +145,8 @@ def load_engine(
     threads: int | None,
     precision: Precision,
     ensemble: Sequence[Bundle] = (),
-) -> EngineWithNotes:
+    on_message: MessageCallback,
+) -> TorchEngine | FallbackEngine:
     """Return the engine for a model.
 
     Args:
@@ -157,6 +156,7 @@ def load_engine(
         threads: Number of CPU threads, for the whole process. None: all available cores.
         precision: Number format of CTranslate2; int8 is used only if it passes a check.
         ensemble: Further models, for an ensemble on torch.
+        on_message: Called with messages for the user about the choice of the engine.
 
     Raises:
         ConfigError: If an argument is invalid.
@@ -174,25 +174,23 @@ def load_engine(
             )
         )
     if ensemble or engine == "torch" or (engine == "auto" and torch_device.type != "cpu"):
-        return EngineWithNotes(load_torch_engine(bundle, torch_device, num_threads, ensemble))
+        return load_torch_engine(bundle, torch_device, num_threads, ensemble)
     requires_ctranslate2 = engine == "ctranslate2"
     reason = find_ctranslate2_problem(bundle, torch_device)
     if reason is None:
         try:
-            fast, notes = _load_ctranslate2(bundle, precision, torch_device, num_threads)
+            fast = _load_ctranslate2(bundle, precision, torch_device, num_threads, on_message)
         except InputError as error:  # no cache directory is writable
             reason = str(error)
     if reason and requires_ctranslate2:
         raise InputError(f"ctranslate2 cannot run this model: {reason}")
     load_torch = partial(load_torch_engine, bundle, torch_device, num_threads)
     if reason:
-        return EngineWithNotes(load_torch(), (f"ctranslate2 is not used: {reason}",))
+        on_message(f"ctranslate2 is not used: {reason}")
+        return load_torch()
     stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
-    return EngineWithNotes(
-        FallbackEngine(
-            load_torch, fast, stop_rule, bundle.config.max_positions, requires_ctranslate2
-        ),
-        notes,
+    return FallbackEngine(
+        load_torch, fast, stop_rule, bundle.config.max_positions, requires_ctranslate2
     )
 
 
@@ -248,22 +246,30 @@ def read_default_stop_rule(bundle: Bundle) -> StopRule:
 def find_ctranslate2_problem(bundle: Bundle, device: torch.device = CPU) -> str | None:
     """Return why CTranslate2 cannot run a model on a device of this machine, or None."""
     return ctranslate2_engine.find_ctranslate2_device_problem(device) or next(
-        ctranslate2_conversion.find_ctranslate2_unsupported_features(bundle.config), None
+        find_ctranslate2_unsupported_features(bundle.config), None
     )
 
 
 def _load_ctranslate2(
-    bundle: Bundle, precision: Precision, device: torch.device, threads: int
-) -> tuple[CTranslate2Engine, tuple[str, ...]]:
-    """Return the engine, in float32 if int8 is requested but fails its check, and notes."""
-    load = partial(CTranslate2Engine.from_bundle, bundle, device=device, threads=threads)
+    bundle: Bundle,
+    precision: Precision,
+    device: torch.device,
+    threads: int,
+    on_message: MessageCallback,
+) -> CTranslate2Engine:
+    """Return the engine, in float32 if int8 is requested but fails its check."""
+    conversion = get_cached_conversion(bundle, on_message)
+    directory = conversion.directory
+    load = partial(CTranslate2Engine, bundle, directory, device=device, threads=threads)
     float32 = load(precision="float32")
     if precision == "float32":
-        return float32, ()
+        return float32
     int8 = load(precision="int8")
     assert bundle.directory is not None
-    reason = ctranslate2_engine.int8_quality_problem(bundle.directory, float32, int8)
-    return (float32, (f"int8 is not used: {reason}",)) if reason else (int8, ())
+    if reason := int8_quality_problem(bundle.directory, conversion, float32, int8):
+        on_message(f"int8 is not used: {reason}")
+        return float32
+    return int8
 
 
 def _resolve_device(name: str) -> torch.device:

@@ -372,23 +372,25 @@ def load(
         raise InputError("`path` must have at least one model directory, but has none")
     bundle = Bundle.load(directories[0])
     ensemble = [Bundle.load(directory) for directory in directories[1:]]
-    loaded = load_engine(
+    engine_notes: list[str] = []
+    loaded_engine = load_engine(
         bundle,
         engine=engine,
         device=device,
         threads=threads,
         precision=precision,
         ensemble=ensemble,
+        on_message=engine_notes.append,
     )
     limits = [limit for each in (bundle, *ensemble) for limit in _length_limits(each)]
     return Translator(
-        loaded.engine,
+        loaded_engine,
         bundle.tokenizers,
         bundle.languages,
         min(limits, default=None),
         min(each.max_sentences_per_line for each in (bundle, *ensemble)),
         bundle,
-        loaded.notes,
+        engine_notes,
         resolve_threads(threads),
     )
 

@@ -18,6 +18,7 @@ from seq2see.engines.ctranslate2_conversion import (
     SUPPORTED_MODEL_SETTINGS,
     find_ctranslate2_unsupported_features,
     flatten_settings,
+    get_cached_conversion,
 )
 from seq2see.engines.ctranslate2_engine import (
     SUPPORTED_INPUT_FIELDS,
@@ -118,7 +119,8 @@ def test_unknown_settings_are_rejected(model_directory: Path) -> None:
     assert not list(find_ctranslate2_unsupported_features(LaterModelConfig(vocab_size=20)))
     later = LaterModelConfig(vocab_size=20, experts=4)
     assert list(find_ctranslate2_unsupported_features(later)) == ["`experts` must be 1, but is 4"]
-    engine = CTranslate2Engine.from_bundle(Bundle.load(model_directory))
+    bundle = Bundle.load(model_directory)
+    engine = CTranslate2Engine(bundle, get_cached_conversion(bundle, print).directory)
     config = LaterSearchConfig(beam_size=1)
     assert engine.unsupported_reason(config) is None
     config = config.replace(min_probability=0.5)
@@ -131,8 +133,9 @@ def test_device_number_is_passed_separately(model_directory: Path, monkeypatch) 
     passed: dict[str, Any] = {}
     monkeypatch.setattr(ctranslate2, "Translator", lambda _, **settings: passed.update(settings))
     bundle = Bundle.load(model_directory)
+    directory = get_cached_conversion(bundle, print).directory
     for device, expected in (("cpu", ("cpu", 0)), ("cuda", ("cuda", 0)), ("cuda:1", ("cuda", 1))):
-        CTranslate2Engine.from_bundle(bundle, device=torch.device(device))
+        CTranslate2Engine(bundle, directory, device=torch.device(device))
         assert (passed["device"], passed["device_index"]) == expected
 
 
