@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import torch
 from torch import Tensor
 
 from seq2see.errors import InputError
+from seq2see.keyed_random import hash_key
 from seq2see.search.candidate_selection import (
     CandidateSelector,
-    DiverseBeamSelector,
-    SamplingSelector,
-    TopKSelector,
+    sample_candidates,
+    select_diverse,
+    select_top_k,
 )
 from seq2see.search.config import SearchConfig, SentenceSearchInput
 from seq2see.search.hypotheses import (
@@ -35,9 +37,7 @@ from seq2see.search.hypotheses import (
     score_upper_bound,
 )
 from seq2see.search.incremental_decoder import IncrementalDecoder
-from seq2see.search.lexical_constraints import (
-    build_beam_allocation,
-)
+from seq2see.search.lexical_constraints import build_beam_allocation
 from seq2see.search.step_processors import (
     ForbiddenPhrases,
     ForcedPrefix,
@@ -114,23 +114,21 @@ class BeamSearch:
             if any(each.required for each in inputs)
             else None
         )
-        self.selector = self._build_selector()
+        self.select = self._build_selector()
         self.processors = tuple(self._build_processors(processors))
         num_rows = len(inputs) * config.searches_per_input
         self.finished = FinishedHypotheses(num_rows, config.n_best_per_search, device)
 
     def _build_selector(self) -> CandidateSelector:
-        config = self.config
+        config, sampling = self.config, self.config.sampling
         if self.allocation:
-            return self.allocation
-        if config.sampling:
-            return SamplingSelector.from_inputs(config.sampling, self.inputs)
-        beam_size, num_groups = config.beams_per_search, config.num_beam_groups
-        if num_groups > 1:
-            return DiverseBeamSelector(
-                beam_size, num_groups, config.diversity_penalty, len(self.inputs)
-            )
-        return TopKSelector(beam_size)
+            return self.allocation.select
+        if sampling:
+            keys = [hash_key(sampling.seed, *each.source_ids) for each in self.inputs]
+            return partial(sample_candidates, config=sampling, source_keys=keys)
+        if config.num_beam_groups > 1:
+            return partial(select_diverse, config=config)
+        return partial(select_top_k, beam_size=config.beams_per_search)
 
     def _build_processors(self, extra: Sequence[StepProcessor]) -> Iterator[StepProcessor]:
         """Yield the processors in the order in which they are applied.
@@ -199,13 +197,13 @@ class BeamSearch:
         has_finished_B = beam.has_finished_B | update.finished_BC.any(1)
         chosen = candidates.take(update.survivor_indices_BK)
         new_beam = beam.advance(chosen, beam_scores_BK, has_finished_B)
-        return select_rows_and_reorder_decoder(decoder, beam, new_beam, chosen, active_rows_B)
+        return select_rows_and_reorder_decoder(decoder, new_beam, chosen.parents_BC, active_rows_B)
 
     def select_candidates(self, beam: Beam, model_log_probs_BKV: Tensor) -> Candidates:
         """Return the best continuations. Raises `InputError` if the model returned NaN."""
         model_log_probs_BKV.index_fill_(2, self.suppressed_ids, -torch.inf)
         step_scores_BKV = apply_processors(self.processors, beam, model_log_probs_BKV)
-        candidates = self.selector.select(beam, model_log_probs_BKV, step_scores_BKV)
+        candidates = self.select(beam, model_log_probs_BKV, step_scores_BKV)
         if candidates.beam_scores_BC.isnan().any():  # NaN is always selected: it is sorted first
             raise InputError("the model must return log-probabilities, but returned NaN instead")
         return candidates
@@ -263,17 +261,12 @@ def find_active_rows(beam_scores_BK: Tensor) -> Tensor | None:
 
 
 def select_rows_and_reorder_decoder(
-    decoder: IncrementalDecoder,
-    old_beam: Beam,
-    beam: Beam,
-    chosen: Candidates,
-    rows_B: Tensor | None,
+    decoder: IncrementalDecoder, beam: Beam, parents_BK: Tensor, rows_B: Tensor | None
 ) -> Beam:
     """Reorder the decoder for the next beam, and return the rows of the beam that remain."""
-    parents_BK = chosen.parents_BC
     if rows_B is not None:
         beam, parents_BK = beam.select_rows(rows_B), parents_BK[rows_B]
-    elif old_beam.beam_scores_BK.size(1) == beam.beam_scores_BK.size(1) == 1:
+    elif parents_BK.size(1) == 1:
         return beam  # greedy search without removed rows: the order is unchanged
     else:
         rows_B = torch.arange(len(beam), device=parents_BK.device)
@@ -349,13 +342,12 @@ def compute_candidate_statuses_and_beams(
     """Return the `CandidateStatus` of each candidate, and its beam index in the next step or −1."""
     statuses_BC = torch.full_like(candidates.tokens_BC, CandidateStatus.PRUNED)
     next_beam_BC = torch.full_like(candidates.tokens_BC, -1)
-    indices_BK = update.survivor_indices_BK
-    is_survivor_BK = update.beam_scores_BK > -torch.inf
-    survivors_BK = torch.where(is_alive_BK, CandidateStatus.ALIVE, CandidateStatus.STOPPED)
-    old_BK = statuses_BC.gather(1, indices_BK)
-    statuses_BC.scatter_(1, indices_BK, torch.where(is_survivor_BK, survivors_BK, old_BK))
-    beams_BK = torch.arange(is_alive_BK.size(1), device=is_alive_BK.device).expand_as(is_alive_BK)
-    next_beam_BC.scatter_(1, indices_BK, beams_BK.masked_fill(~is_alive_BK, -1))
+    rows_N, beams_N = (update.beam_scores_BK > -torch.inf).nonzero(as_tuple=True)
+    indices_N = update.survivor_indices_BK[rows_N, beams_N]
+    is_alive_N = is_alive_BK[rows_N, beams_N]
+    statuses = (CandidateStatus.ALIVE, CandidateStatus.STOPPED)
+    statuses_BC[rows_N, indices_N] = torch.where(is_alive_N, *statuses)
+    next_beam_BC[rows_N, indices_N] = torch.where(is_alive_N, beams_N, -1)
     statuses_BC.masked_fill_(update.finished_BC, CandidateStatus.FINISHED)
     statuses_BC.masked_fill_(candidates.beam_scores_BC == -torch.inf, CandidateStatus.NONE)
     return statuses_BC, next_beam_BC

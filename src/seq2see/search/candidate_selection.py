@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from seq2see.keyed_random import hash_key, keyed_uniform
-from seq2see.search.config import SamplingConfig, SentenceSearchInput
-from seq2see.search.hypotheses import Beam, Candidates, gather_parent_histories
+from seq2see.keyed_random import keyed_uniform
+from seq2see.search.config import SamplingConfig, SearchConfig
+from seq2see.search.hypotheses import Beam, Candidates
 
 # B rows, G rows of one beam group, K beams, C candidates, V vocabulary, N any number, S inputs
 
@@ -21,44 +19,30 @@ BLOCK_SIZE = 64
 the time of a full top-k, and only the blocks with the highest maxima can contain the result."""
 
 
-class CandidateSelector(Protocol):
-    """Selects the candidates of a step among all continuations."""
-
-    def select(
-        self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
-    ) -> Candidates:
-        """Return candidates in order of preference.
-
-        `model_log_probs_BKV` are the log-probabilities of the model, `step_scores_BKV` the same
-        after the processors.
-        """
+CandidateSelector = Callable[[Beam, Tensor, Tensor], Candidates]
+"""Returns the candidates of a step in order of preference. It is called with the beam, the
+log-probabilities of the model, and the same after the processors."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopKSelector:
-    """Beam search: selects the candidates with the highest beam scores of each row."""
+def select_top_k(
+    beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor, beam_size: int
+) -> Candidates:
+    """Return the 2 · beam_size candidates with the highest beam scores of each row.
 
-    beam_size: int
-
-    def select(
-        self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
-    ) -> Candidates:
-        """Return 2 · beam_size candidates.
-
-        At most one candidate of each beam ends, so at least beam_size remain. With beam_size 1
-        (greedy search) only the best is selected, and the search ends if it is the end symbol.
-        """
-        if self.beam_size == 1:
-            steps_BKC, tokens_BKC = stable_topk(step_scores_BKV, 1)
-            scores_BC, tokens_BC = beam.beam_scores_BK + steps_BKC[:, :, 0], tokens_BKC[:, :, 0]
-            parents_BC = torch.zeros_like(tokens_BC)
-        else:
-            scores_BC, indices_BC = stable_topk_sums(
-                beam.beam_scores_BK, step_scores_BKV, 2 * self.beam_size
-            )
-            vocab_size = step_scores_BKV.size(2)
-            parents_BC, tokens_BC = indices_BC // vocab_size, indices_BC % vocab_size
-        return Candidates.from_tokens(beam, model_log_probs_BKV, parents_BC, tokens_BC, scores_BC)
+    At most one candidate of each beam ends, so at least beam_size remain. With beam_size 1 (greedy
+    search) only the best is selected, and the search ends if it is the end symbol.
+    """
+    if beam_size == 1:
+        steps_BKC, tokens_BKC = stable_topk(step_scores_BKV, 1)
+        scores_BC, tokens_BC = beam.beam_scores_BK + steps_BKC[:, :, 0], tokens_BKC[:, :, 0]
+        parents_BC = torch.zeros_like(tokens_BC)
+    else:
+        scores_BC, indices_BC = stable_topk_sums(
+            beam.beam_scores_BK, step_scores_BKV, 2 * beam_size
+        )
+        vocab_size = step_scores_BKV.size(2)
+        parents_BC, tokens_BC = indices_BC // vocab_size, indices_BC % vocab_size
+    return Candidates.from_tokens(beam, model_log_probs_BKV, parents_BC, tokens_BC, scores_BC)
 
 
 def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -68,7 +52,7 @@ def stable_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values, so a translation could depend on the shape of its batch.
     """
     if k == 1:
-        return _stable_max(values)
+        return _blockwise_topk(values, 1)  # the first of equal values
     if k >= values.size(-1):
         return values.sort(dim=-1, descending=True, stable=True)
     # One more than needed, to detect whether the last one has an equal value outside the top k.
@@ -109,22 +93,17 @@ def _sort_ties(
     return top[..., :-1], indices[..., :-1]
 
 
-def _stable_max(values: Tensor) -> tuple[Tensor, Tensor]:
-    if values.size(-1) < 4 * BLOCK_SIZE:
-        return values.max(-1, keepdim=True)  # the first of equal values
-    best_block = _block_maxima(values).max(-1, keepdim=True).indices
-    indices = _block_indices(best_block, 1, values.size(-1))
-    top, positions = values.gather(-1, indices).max(-1, keepdim=True)
-    return top, indices.gather(-1, positions)
-
-
 def _blockwise_topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the same as `topk`, except for the order of equal values."""
+    """Return the same as `_topk`, except for the order of equal values if k is above 1."""
     if values.size(-1) < 4 * BLOCK_SIZE * k:
-        return values.topk(k)
-    indices = _block_indices(_block_maxima(values).topk(k).indices, 1, values.size(-1))
-    top, positions = values.gather(-1, indices).topk(k)
+        return _topk(values, k)
+    indices = _block_indices(_topk(_block_maxima(values), k)[1], 1, values.size(-1))
+    top, positions = _topk(values.gather(-1, indices), k)
     return top, indices.gather(-1, positions)
+
+
+def _topk(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    return values.max(-1, keepdim=True) if k == 1 else values.topk(k)
 
 
 def _block_maxima(values: Tensor) -> Tensor:
@@ -148,49 +127,35 @@ def _block_indices(blocks: Tensor, beams: int, size: int) -> Tensor:
     return torch.cat((inside.flatten(-2), after.expand(*blocks.shape[:-1], -1)), dim=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingSelector:
-    """Samples one token per row. Each sample of a sentence is a row.
+def sample_candidates(
+    beam: Beam,
+    model_log_probs_BKV: Tensor,
+    step_scores_BKV: Tensor,
+    config: SamplingConfig,
+    source_keys: Sequence[int],
+) -> Candidates:
+    """Return one sampled token per row. Each sample of a sentence is a row.
 
-    The random numbers depend only on the seed, the ids of the source, the sample and the step:
-    equal sentences have equal samples, in any line and batch.
+    The random numbers depend only on the key of the source, the sample and the step: equal
+    sentences have equal samples, in any line and batch.
     """
+    step_scores_BV = step_scores_BKV[:, 0]
+    logits_BN, ids_BN = select_top_k_top_p(step_scores_BV / config.temperature, config)
+    indices_B1 = sample_by_inverse_cdf(logits_BN, draw_uniform(beam, source_keys))
+    tokens_B1 = indices_B1 if ids_BN is None else ids_BN.gather(1, indices_B1)
+    scores_B1 = beam.beam_scores_BK + step_scores_BV.gather(1, tokens_B1)
+    parents_B1 = torch.zeros_like(tokens_B1)
+    return Candidates.from_tokens(beam, model_log_probs_BKV, parents_B1, tokens_B1, scores_B1)
 
-    config: SamplingConfig
-    source_keys: tuple[int, ...]
-    """Hash of the seed and the source ids of each input."""
 
-    @classmethod
-    def from_inputs(
-        cls, config: SamplingConfig, inputs: Sequence[SentenceSearchInput]
-    ) -> SamplingSelector:
-        """Return the selector of a search for these inputs."""
-        return cls(config, tuple(hash_key(config.seed, *each.source_ids) for each in inputs))
-
-    def select(
-        self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
-    ) -> Candidates:
-        """Return one sampled token per row."""
-        step_scores_BV = step_scores_BKV[:, 0]
-        logits_BN, ids_BN = select_top_k_top_p(
-            step_scores_BV / self.config.temperature, self.config
-        )
-        indices_B1 = sample_by_inverse_cdf(logits_BN, self.draw_uniform(beam))
-        tokens_B1 = indices_B1 if ids_BN is None else ids_BN.gather(1, indices_B1)
-        scores_B1 = beam.beam_scores_BK + step_scores_BV.gather(1, tokens_B1)
-        parents_B1 = torch.zeros_like(tokens_B1)
-        return Candidates.from_tokens(beam, model_log_probs_BKV, parents_B1, tokens_B1, scores_B1)
-
-    def draw_uniform(self, beam: Beam) -> Tensor:
-        """Return a number from [0, 1) for each row in this step, [B, 1]."""
-        samples = zip(beam.input_index_B.tolist(), beam.search_index_B.tolist(), strict=True)
-        numbers = [
-            keyed_uniform(self.source_keys[index], sample, beam.length) for index, sample in samples
-        ]
-        device = beam.beam_scores_BK.device
-        # For sums of probabilities; float32 would lose rare tokens.
-        dtype = torch.float32 if device.type == "mps" else torch.float64
-        return torch.tensor(numbers, dtype=dtype, device=device)[:, None]
+def draw_uniform(beam: Beam, source_keys: Sequence[int]) -> Tensor:
+    """Return a number from [0, 1) for each row in this step, [B, 1]."""
+    samples = zip(beam.input_index_B.tolist(), beam.search_index_B.tolist(), strict=True)
+    numbers = [keyed_uniform(source_keys[index], sample, beam.length) for index, sample in samples]
+    device = beam.beam_scores_BK.device
+    # For sums of probabilities; float32 would lose rare tokens.
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    return torch.tensor(numbers, dtype=dtype, device=device)[:, None]
 
 
 def select_top_k_top_p(logits_BV: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor | None]:
@@ -216,45 +181,32 @@ def sample_by_inverse_cdf(logits_BN: Tensor, uniform_B1: Tensor) -> Tensor:
     return indices_B1.clamp(max=logits_BN.size(1) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class DiverseBeamSelector:
+def select_diverse(
+    beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor, config: SearchConfig
+) -> Candidates:
     """Diverse beam search (Vijayakumar et al. 2016): groups avoid the tokens of earlier groups.
 
-    Each group is a row of the beam and an independent beam search.
+    Each group is a row of the beam and an independent beam search. The penalties change the order
+    of the candidates, but not their beam scores.
     """
-
-    beams_per_group: int
-    num_groups: int
-    diversity_penalty: float
-    num_inputs: int
-
-    def select(
-        self, beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor
-    ) -> Candidates:
-        """Select for one group after the other, with penalties for tokens of earlier groups.
-
-        The penalties change the order of the candidates, but not their beam scores.
-        """
-        counts_SV = step_scores_BKV.new_zeros(self.num_inputs, step_scores_BKV.size(2))
-        selector = TopKSelector(self.beams_per_group)
-        rows, groups = [], []
-        for group in range(self.num_groups):
-            rows_G = (beam.search_index_B == group).nonzero().flatten()
-            group_beam, steps_GKV = beam.select_rows(rows_G), step_scores_BKV[rows_G]
-            inputs_G = group_beam.input_index_B
-            penalized_GKV = steps_GKV - self.diversity_penalty * counts_SV[inputs_G][:, None]
-            chosen = selector.select(group_beam, model_log_probs_BKV[rows_G], penalized_GKV)
-            rows_G1 = torch.arange(len(rows_G), device=rows_G.device)[:, None]
-            steps_GC = steps_GKV[rows_G1, chosen.parents_BC, chosen.tokens_BC]
-            scores_GC = (
-                gather_parent_histories(group_beam.beam_scores_BK, chosen.parents_BC) + steps_GC
-            )
-            best = slice(self.beams_per_group)
-            is_candidate_GC = (scores_GC > -torch.inf)[:, best].to(counts_SV.dtype)
-            where = (inputs_G[:, None], chosen.tokens_BC[:, best])
-            counts_SV.index_put_(where, is_candidate_GC, accumulate=True)
-            rows.append(rows_G)
-            groups.append(replace(chosen, beam_scores_BC=scores_GC))
-        order = torch.cat(rows).argsort()
-        names = [field.name for field in fields(Candidates)]
-        return Candidates(*(torch.cat([getattr(g, name) for g in groups])[order] for name in names))
+    num_inputs, beam_size = int(beam.input_index_B[-1]) + 1, config.beams_per_search
+    counts_SV = step_scores_BKV.new_zeros(num_inputs, step_scores_BKV.size(2))
+    groups = range(config.num_beam_groups)
+    rows = [(beam.search_index_B == group).nonzero().flatten() for group in groups]
+    parents_and_tokens = []
+    for rows_G in rows:
+        inputs_G = beam.input_index_B[rows_G]
+        penalties_GV = config.diversity_penalty * counts_SV[inputs_G]
+        penalized_GKV = step_scores_BKV[rows_G] - penalties_GV[:, None]
+        chosen = select_top_k(
+            beam.select_rows(rows_G), model_log_probs_BKV[rows_G], penalized_GKV, beam_size
+        )
+        parents_and_tokens.append(torch.stack((chosen.parents_BC, chosen.tokens_BC)))
+        is_candidate_GK = (chosen.beam_scores_BC[:, :beam_size] > -torch.inf).to(counts_SV.dtype)
+        where = (inputs_G[:, None], chosen.tokens_BC[:, :beam_size])
+        counts_SV.index_put_(where, is_candidate_GK, accumulate=True)
+    parents_BC, tokens_BC = torch.cat(parents_and_tokens, 1)[:, torch.cat(rows).argsort()]
+    rows_B1 = torch.arange(len(beam), device=parents_BC.device)[:, None]
+    steps_BC = step_scores_BKV[rows_B1, parents_BC, tokens_BC]
+    scores_BC = beam.beam_scores_BK.gather(1, parents_BC) + steps_BC
+    return Candidates.from_tokens(beam, model_log_probs_BKV, parents_BC, tokens_BC, scores_BC)

@@ -250,11 +250,12 @@ class FinishedHypotheses:
             del best[self.n_best :]
         self.counts_R.index_add_(0, rows_N, torch.ones_like(rows_N))
         self.best_finished_R[rows_N[ranks_N == 0]] = True
-        full_rows = {row for row in rows if len(self.best[row]) == self.n_best}
         device = self.n_best_threshold_R.device
-        scores = torch.tensor([self.best[row][-1].score for row in full_rows], device=device)
-        rows_R = torch.tensor([*full_rows], dtype=torch.long, device=device)
-        self.n_best_threshold_R[rows_R] = scores
+        scores = {
+            row: self.best[row][-1].score for row in rows if len(self.best[row]) == self.n_best
+        }
+        rows_R = torch.tensor([*scores], dtype=torch.long, device=device)
+        self.n_best_threshold_R[rows_R] = torch.tensor([*scores.values()], device=device)
 
 
 def build_finished_hypotheses(
@@ -268,30 +269,31 @@ def build_finished_hypotheses(
 ) -> list[Hypothesis]:
     """Return the candidates with these rows of the beam and ranks, which have finished."""
     parents_N = candidates.parents_BC[rows_N, ranks_N]
-    tokens_N1 = candidates.tokens_BC[rows_N, ranks_N, None]
-    tokens_NE = torch.cat((beam.emitted_BKE[rows_N, parents_N], tokens_N1), dim=1)
-    log_probs_N1 = candidates.model_log_probs_BC[rows_N, ranks_N, None]
-    token_log_probs_NE = torch.cat(
-        (beam.token_log_probs_BKE[rows_N, parents_N], log_probs_N1), dim=1
-    )
+
+    def extend(history_BKE: Tensor, new_BC: Tensor) -> Tensor:
+        return torch.cat((history_BKE[rows_N, parents_N], new_BC[rows_N, ranks_N, None]), dim=1)
+
+    tokens_NE = extend(beam.emitted_BKE, candidates.tokens_BC)
+    token_log_probs_NE = extend(beam.token_log_probs_BKE, candidates.model_log_probs_BC)
     scores_N = scores_BC[rows_N, ranks_N]
     sums_N = candidates.log_probs_BC[rows_N, ranks_N]
     penalties_N = normalize_by_length(sums_N, tokens_NE.size(1), alpha) - scores_N
     # More exact than the sum of the search, which is rounded at each step.
     log_probs_N = token_log_probs_NE.double().sum(1)
     columns = (tokens_NE, scores_N, log_probs_N, penalties_N, token_log_probs_NE)
-    attention: list[Tensor | None] = [None] * len(rows_N)
-    if beam.attention_BKES is not None:
-        lengths = beam.source_lengths_B[rows_N].tolist()
-        weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
-        attention = [w_ES[:, :length] for w_ES, length in zip(weights_NES, lengths, strict=True)]
+    hypotheses = [
+        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs))
+        for tokens, score, log_prob, penalty, log_probs in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+    if beam.attention_BKES is None:
+        return hypotheses
+    lengths = beam.source_lengths_B[rows_N].tolist()
+    weights_NES = beam.attention_BKES[rows_N, parents_N].cpu()
     return [
-        Hypothesis(
-            tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs), weights_ES
-        )
-        for tokens, score, log_prob, penalty, log_probs, weights_ES in zip(
-            *(column.tolist() for column in columns), attention, strict=True
-        )
+        replace(hypothesis, attention_ES=weights_ES[:, :length])
+        for hypothesis, weights_ES, length in zip(hypotheses, weights_NES, lengths, strict=True)
     ]
 
 

@@ -207,10 +207,7 @@ def order_banks_round_robin(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
 def rank_within_bank(beam_scores_BC: Tensor, banks_BC: Tensor) -> Tensor:
     """Return the rank of each candidate in its bank; equal scores are ranked by index."""
     by_score_BC = beam_scores_BC.argsort(dim=1, descending=True, stable=True)
-    sorted_banks_BC = banks_BC.gather(1, by_score_BC)
-    by_bank_BC = sorted_banks_BC.argsort(dim=1, stable=True)
-    sorted_banks_BC = sorted_banks_BC.gather(1, by_bank_BC)
-    # Index of the first candidate of each bank in this order.
-    starts_BC = torch.searchsorted(sorted_banks_BC.contiguous(), sorted_banks_BC.contiguous())
-    ranks_BC = torch.arange(beam_scores_BC.size(1), device=beam_scores_BC.device) - starts_BC
-    return torch.empty_like(ranks_BC).scatter_(1, by_score_BC.gather(1, by_bank_BC), ranks_BC)
+    banks_BC = banks_BC.gather(1, by_score_BC)
+    counts_BCN = torch.nn.functional.one_hot(banks_BC).cumsum(1)
+    ranks_BC = counts_BCN.gather(2, banks_BC[:, :, None])[:, :, 0] - 1
+    return torch.empty_like(ranks_BC).scatter_(1, by_score_BC, ranks_BC)

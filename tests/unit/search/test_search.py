@@ -32,8 +32,8 @@ from seq2see.search.beam_search import (
 )
 from seq2see.search.candidate_selection import (
     BLOCK_SIZE,
-    TopKSelector,
     sample_by_inverse_cdf,
+    select_top_k,
     stable_topk,
     stable_topk_sums,
 )
@@ -216,7 +216,7 @@ def make_beam(
 def test_candidates_are_ranked_over_all_beams() -> None:
     beam = make_beam([[[2], [3]]], [[-1.0, -1.5]])
     step = torch.tensor([[[NO, -3.0, -1.0, -2.0], [NO, -0.1, -0.2, -4.0]]])
-    selected = TopKSelector(beam_size=2).select(beam, step, step)
+    selected = select_top_k(beam, step, step, beam_size=2)
     assert selected.parents_BC.tolist() == [[1, 1, 0, 0]]
     assert selected.tokens_BC.tolist() == [[1, 2, 2, 3]]
     assert selected.beam_scores_BC.tolist() == [pytest.approx([-1.6, -1.7, -2.0, -3.0])]
@@ -227,7 +227,7 @@ def test_all_continuations_of_tiny_vocabulary_are_candidates() -> None:
     """With a beam size of 8, all 16 continuations of 4 beams and 4 tokens are selected."""
     beam = make_beam([[[0], [1], [2], [3]]], [[-1.0, -2.0, -3.0, -4.0]])
     step = torch.linspace(0, -9, 16).reshape(1, 4, 4)
-    selected = TopKSelector(beam_size=8).select(beam, step, step)
+    selected = select_top_k(beam, step, step, beam_size=8)
     sums = (beam.beam_scores_BK[:, :, None] + step).flatten(1)
     assert selected.beam_scores_BC.tolist() == sums.sort(dim=1, descending=True).values.tolist()
 
