@@ -5,16 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from seq2see.bundle import StartAndEndTokenIds
-from seq2see.engines.base import BatchResult
-from seq2see.search import Hypothesis
 from seq2see.text import PAD_ID
 
 # B sentences, S source tokens
+
+Result = TypeVar("Result")
 
 DEFAULT_SPECIAL_TOKENS: StartAndEndTokenIds = StartAndEndTokenIds()
 """Special tokens of models that were trained with seq2see."""
@@ -98,9 +99,7 @@ def pad_sequences(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     return torch.tensor([[*row, *[pad_id] * (width - len(row))] for row in rows])
 
 
-def collect_in_order(batches: Iterable[BatchResult]) -> list[list[Hypothesis]]:
-    """Return the hypotheses of all sentences of a search, in the order of the sentences."""
-    by_index = {
-        index: hypotheses for batch in batches for index, hypotheses in zip(*batch, strict=True)
-    }
+def collect_in_order(batches: Iterable[tuple[Sequence[int], Sequence[Result]]]) -> list[Result]:
+    """Return the results of all batches in order; a batch is indices and a result for each."""
+    by_index = {index: result for batch in batches for index, result in zip(*batch, strict=True)}
     return [by_index[index] for index in range(len(by_index))]

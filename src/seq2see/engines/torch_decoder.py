@@ -56,6 +56,9 @@ from seq2see.search import StepOutput
 # B sources, K beams, R = B·K hypotheses, T target tokens so far, C capacity of the cache, S source
 # tokens, L layers, H heads, G = B·H, D features of a head, M features of the model, V vocabulary
 
+LogProbabilityFunction = Callable[[Tensor], Tensor]
+"""Returns the log-probabilities of the next token, [R, V], from the states of the decoder."""
+
 MIN_GROUP_TOKENS = 512
 """Sources of different lengths share a group until it has this number of tokens."""
 MIN_ROWS_TO_PACK = 32
@@ -128,25 +131,18 @@ def encode_in_groups(
     if source_BS.device.type != "cpu" or recorder is not NULL_RECORDER:
         return model.encode(source_BS, recorder)
     padding_BS = source_BS == model.encoder.pad_id
-    lengths = find_source_ends(padding_BS).tolist()
+    positions_S = torch.arange(1, source_BS.size(1) + 1)
+    # Up to the last token: a source may contain padding.
+    lengths = positions_S.masked_fill(padding_BS, 1).amax(1).tolist()
     ends = [0, *find_length_group_ends(lengths)]
     if len(ends) == 2:
         return model.encode(source_BS)
-    groups = [source_BS[start:end, : max(lengths[start:end])] for start, end in pairwise(ends)]
-    states = [model.encode(group).states_BSM for group in groups]
-    states_BSM = states[0].new_zeros(*source_BS.shape, states[0].size(2))
-    for group_BSM, (start, end) in zip(states, pairwise(ends), strict=True):
-        states_BSM[start:end, : group_BSM.size(1)] = group_BSM
-    return EncoderOutput(states_BSM, padding_BS)
-
-
-def find_source_ends(padding_BS: Tensor) -> Tensor:
-    """Return the length of each source up to its last token, at least 1, [B].
-
-    Padding inside a source is counted.
-    """
-    positions_S = torch.arange(1, padding_BS.size(1) + 1, device=padding_BS.device)
-    return (padding_BS.logical_not() * positions_S).amax(1).clamp(min=1)
+    states = []
+    for start, end in pairwise(ends):
+        length = max(lengths[start:end])
+        group_BSM = model.encode(source_BS[start:end, :length]).states_BSM
+        states.append(F.pad(group_BSM, (0, 0, 0, source_BS.size(1) - length)))
+    return EncoderOutput(torch.cat(states), padding_BS)
 
 
 def find_length_group_ends(lengths: Sequence[int]) -> Iterator[int]:
@@ -160,34 +156,29 @@ def find_length_group_ends(lengths: Sequence[int]) -> Iterator[int]:
     yield len(lengths)
 
 
-class PackedOutputProjection:
-    """Output projection with weights packed for the oneDNN kernel."""
-
-    def __init__(self, output: OutputProjection) -> None:
-        self._linear = PackedLinear(output.tokens.weight_VM, output.bias_V)
-
-    def log_probabilities(self, x_RM: Tensor, /) -> Tensor:
-        """Return the log softmax of the logits, computed in place."""
-        logits_RV = self._linear(x_RM)
-        return torch.log_softmax(logits_RV, -1, out=logits_RV)
-
-
-LogProbabilityProjection = OutputProjection | PackedOutputProjection
-
-
 def choose_output_projection(
     output: OutputProjection, num_hypotheses: int
-) -> LogProbabilityProjection:
+) -> LogProbabilityFunction:
     """Return the fastest output projection for a search with this number of hypotheses.
 
-    It may contain a copy of the current weights.
+    It may contain a copy of the current weights, packed for the oneDNN kernel.
     """
-    is_float32 = can_multiply_with_onednn(
-        output.tokens.weight_VM
-    ) and not torch.is_autocast_enabled("cpu")
-    is_large = num_hypotheses >= MIN_ROWS_TO_PACK and is_float32
-    is_unmodified = type(output) is OutputProjection and not _is_hooked(output)
-    return PackedOutputProjection(output) if is_large and is_unmodified else output
+    can_be_packed = (
+        num_hypotheses >= MIN_ROWS_TO_PACK
+        and type(output) is OutputProjection
+        and not _is_hooked(output)
+        and can_multiply_with_onednn(output.tokens.weight_VM)
+        and not torch.is_autocast_enabled("cpu")
+    )
+    if not can_be_packed:
+        return output.log_probabilities
+    linear = PackedLinear(output.tokens.weight_VM, output.bias_V)
+
+    def compute_log_probabilities(x_RM: Tensor) -> Tensor:
+        logits_RV = linear(x_RM)
+        return torch.log_softmax(logits_RV, -1, out=logits_RV)
+
+    return compute_log_probabilities
 
 
 def _is_hooked(module: nn.Module) -> bool:
@@ -206,11 +197,9 @@ def create_hidden_state_stepper(
         and not memory.padding_BS.all(1).any()  # there attention must be zero, not NaN
         and supports_fast_cpu_step(model)
     )
-    return (
-        FastCpuHiddenStateStepper(model, memory)
-        if supports_fast_step
-        else ModelHiddenStateStepper(model, memory, recorder)
-    )
+    if supports_fast_step:
+        return FastCpuHiddenStateStepper(model, memory)
+    return ModelHiddenStateStepper(model, memory, recorder)
 
 
 def supports_fast_cpu_step(model: Transformer) -> bool:
@@ -270,12 +259,10 @@ class FastCpuHiddenStateStepper:
     @torch.no_grad()
     def __init__(self, model: Transformer, memory: EncoderOutput) -> None:
         decoder, states_BSM = model.decoder, memory.states_BSM
-        self._embed = decoder.embeddings
-        self._norm = build_norm_function(decoder.norm)
+        self._embed, self._norm = decoder.embeddings, build_norm_function(decoder.norm)
         self._layers = [FastCpuDecoderLayer(layer, memory) for layer in decoder.layers]
-        self._mask_G1S = build_additive_mask(
-            memory.padding_BS, self._layers[0].heads, states_BSM.dtype
-        )
+        heads, dtype = self._layers[0].heads, states_BSM.dtype
+        self._mask_G1S = build_additive_mask(memory.padding_BS, heads, dtype)
         self._num_sources, self._num_beams = len(states_BSM), 1
         shape = (INITIAL_CACHE_LENGTH, len(self._layers), 2, self._num_sources, states_BSM.size(2))
         self._past_CL2RM = states_BSM.new_empty(shape)
@@ -284,9 +271,6 @@ class FastCpuHiddenStateStepper:
     @torch.no_grad()
     def step(self, tokens_R: Tensor) -> Tensor:
         """Append one token to each hypothesis, and return the decoder states, [R, M]."""
-        assert len(tokens_R) == self._num_sources * self._num_beams, (
-            "expected one token per hypothesis"
-        )
         if self._length == len(self._past_CL2RM):
             self._past_CL2RM = torch.cat((self._past_CL2RM, torch.empty_like(self._past_CL2RM)))
         x_RM = self._embed(tokens_R[:, None], offset=self._length)[:, 0]
@@ -322,33 +306,16 @@ class FastCpuDecoderLayer:
     """One decoder layer with the keys and values of the sources."""
 
     def __init__(self, layer: DecoderLayer, memory: EncoderOutput) -> None:
-        attention, cross, feed_forward = (
-            layer.attention,
-            layer.cross_attention,
-            layer.feed_forward,
-        )
+        attention, cross, feed_forward = layer.attention, layer.cross_attention, layer.feed_forward
         self.heads = cross.heads
         self.self_scale, self.cross_scale = map(get_attention_scale, (attention, cross))
+        self.self_residual = build_residual_function(layer.attention_residual)
+        self.qkv, self.self_output = map(build_linear_function, (attention.qkv, attention.output))
+        self.cross_residual = build_residual_function(layer.cross_attention_residual)
+        self.query, self.cross_output = map(build_linear_function, (cross.query, cross.output))
+        self.feed_forward_residual = build_residual_function(layer.feed_forward_residual)
+        self.up, self.down = map(build_linear_function, (feed_forward.up, feed_forward.down))
         self.activation = feed_forward.activation
-        self.residuals = [
-            build_residual_function(residual)
-            for residual in (
-                layer.attention_residual,
-                layer.cross_attention_residual,
-                layer.feed_forward_residual,
-            )
-        ]
-        linears = (
-            attention.qkv,
-            attention.output,
-            cross.query,
-            cross.output,
-            feed_forward.up,
-            feed_forward.down,
-        )
-        self.qkv, self.self_output, self.query, self.cross_output, self.up, self.down = (
-            partial(F.linear, weight=linear.weight, bias=linear.bias) for linear in linears
-        )
         keys_and_values = cross.key_value(memory.states_BSM).chunk(2, dim=-1)
         self.keys_GSD, self.values_GSD = (
             fold_heads_into_batch(part_BSM, self.heads) for part_BSM in keys_and_values
@@ -358,10 +325,13 @@ class FastCpuDecoderLayer:
         self, x_RM: Tensor, past_T2RM: Tensor, mask_G1S: Tensor | None, num_beams: int
     ) -> Tensor:
         """Return the output of the layer, and write keys and values of the token to the cache."""
-        self_residual, cross_residual, feed_forward_residual = self.residuals
-        x_RM = self_residual(x_RM, lambda h_RM: self._self_attention(h_RM, past_T2RM))
-        x_RM = cross_residual(x_RM, lambda h_RM: self._cross_attention(h_RM, mask_G1S, num_beams))
-        return feed_forward_residual(x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM))))
+        x_RM = self.self_residual(x_RM, lambda h_RM: self._self_attention(h_RM, past_T2RM))
+        x_RM = self.cross_residual(
+            x_RM, lambda h_RM: self._cross_attention(h_RM, mask_G1S, num_beams)
+        )
+        return self.feed_forward_residual(
+            x_RM, lambda h_RM: self.down(self.activation(self.up(h_RM)))
+        )
 
     def _self_attention(self, x_RM: Tensor, past_T2RM: Tensor) -> Tensor:
         qkv_R3M = self.qkv(x_RM).view(len(x_RM), 3, -1)
@@ -416,6 +386,11 @@ def get_attention_scale(module: MultiHeadAttention) -> float:
     return module.attention.scale
 
 
+def build_linear_function(module: nn.Linear) -> Callable[[Tensor], Tensor]:
+    """Return a function that computes the linear layer without the overhead of a module call."""
+    return partial(F.linear, weight=module.weight, bias=module.bias)
+
+
 def build_residual_function(module: Residual) -> Callable[[Tensor, Sublayer], Tensor]:
     """Return a function that computes the residual connection, without dropout."""
     norm = build_norm_function(module.norm)
@@ -450,9 +425,9 @@ class TorchDecoder:
         source_BS: Tensor,
         recorder: Recorder = NULL_RECORDER,
         alignment: AlignmentConfig | None = None,
-        output_projection: LogProbabilityProjection | None = None,
+        output_projection: LogProbabilityFunction | None = None,
     ) -> None:
-        self._output: LogProbabilityProjection = output_projection or model.output
+        self._compute_log_probabilities = output_projection or model.output.log_probabilities
         self._alignment = alignment
         self._recorder = alignment.create_recorder(model, recorder) if alignment else None
         self._state_stepper = create_hidden_state_stepper(
@@ -462,8 +437,7 @@ class TorchDecoder:
     def step(self, tokens_BK: Tensor) -> StepOutput:
         """Append one token to each hypothesis, and return the scores of the next token."""
         states_RM = self._state_stepper.step(tokens_BK.flatten())
-        log_probs_RV = self._output.log_probabilities(states_RM)
-        log_probs_BKV = log_probs_RV.view(*tokens_BK.shape, -1)
+        log_probs_BKV = self._compute_log_probabilities(states_RM).view(*tokens_BK.shape, -1)
         if self._alignment is None or self._recorder is None:
             return StepOutput(log_probs_BKV)
         weights_RS = self._alignment.average_heads(self._recorder)[:, -1]

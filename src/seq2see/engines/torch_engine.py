@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import repeat
 from threading import Barrier, RLock
 from typing import Any, TypeVar
 
@@ -27,11 +29,12 @@ from seq2see.engines.batching import (
     DEFAULT_SPECIAL_TOKENS,
     add_special_tokens,
     batch_by_length,
+    collect_in_order,
     pad_sequences,
 )
 from seq2see.engines.torch_decoder import (
     AlignmentConfig,
-    LogProbabilityProjection,
+    LogProbabilityFunction,
     TorchDecoder,
     choose_output_projection,
 )
@@ -119,7 +122,6 @@ class TorchEngine:
         special_tokens: Ids that start and end a sequence.
         alignment: Layer and heads whose cross-attention is used as word alignment.
         stop_rule: Stop rule of searches whose config has none.
-        max_batch_tokens: Maximum size of a batch: sentences × longest source × beams.
         max_batch_size: Maximum number of sentences per batch. By default there is no limit.
         threads: Number of batches that are searched in parallel.
         ensemble: Further models with the same vocabulary. The search uses the mean of the
@@ -135,7 +137,6 @@ class TorchEngine:
         alignment: AlignmentConfig | None = None,
         stop_rule: StopRule = "exact",
         *,
-        max_batch_tokens: int = MAX_BATCH_TOKENS,
         max_batch_size: int | None = None,
         threads: int = 1,
         ensemble: Sequence[Transformer] = (),
@@ -145,7 +146,6 @@ class TorchEngine:
         self.special_tokens = special_tokens
         self.alignment = alignment or AlignmentConfig()
         self.stop_rule: StopRule = stop_rule
-        self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
         self.thread_pool = TorchThreadPool(threads)
 
@@ -201,7 +201,7 @@ class TorchEngine:
         hypotheses = config.searches_per_input * config.beams_per_search
         threads = self.thread_pool.num_threads
         share = max(lengths, default=0) * -(-len(lengths) // threads) * hypotheses
-        max_tokens = min(self._max_batch_tokens, max(MIN_BATCH_TOKENS, share)) // hypotheses
+        max_tokens = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, share)) // hypotheses
         step_cost = STEP_COST_TOKENS // hypotheses
         return batch_by_length(
             lengths, max_tokens, self._max_batch_size, threads=threads, step_cost=step_cost
@@ -216,58 +216,54 @@ class TorchEngine:
         Targets end with the end-of-sentence token. With `attention`, the result contains
         cross-attention weights.
         """
-        results: dict[int, TargetScores] = {}
         lengths = [max(len(source), len(target)) + 2 for source, target in pairs]
+        batches = batch_by_length(lengths, SCORING_BATCH_TOKENS, self._max_batch_size)
+        score_batch = partial(self._score_batch, attention=attention)
         with self._evaluation_mode():
-            for indices in batch_by_length(lengths, SCORING_BATCH_TOKENS, self._max_batch_size):
-                scores = self.thread_pool.run_in_caller(
-                    lambda batch: list(self._score_batch(batch, attention)),
-                    [pairs[index] for index in indices],
-                )
-                results.update(zip(indices, scores, strict=True))
-        return [results[index] for index in range(len(pairs))]
+            return collect_in_order(
+                (indices, self.thread_pool.run_in_caller(score_batch, [pairs[i] for i in indices]))
+                for indices in batches
+            )
 
     def _score_batch(
         self, pairs: Sequence[tuple[TokenIds, TokenIds]], attention: bool
-    ) -> Iterator[TargetScores]:
+    ) -> list[TargetScores]:
         sources = [add_special_tokens(source, self.special_tokens) for source, _ in pairs]
         targets = [[self.special_tokens.decoder_start_id, *target] for _, target in pairs]
         target_BT = pad_sequences(targets, self.pad_id).to(self.device)
         source_BS = pad_sequences(sources, self.pad_id).to(self.device)
         recorder = self.alignment.create_recorder(self.model) if attention else None
-        recorders = [recorder or NULL_RECORDER, *[NULL_RECORDER] * (len(self.models) - 1)]
         per_model = []
-        for model, model_recorder in zip(self.models, recorders, strict=True):
+        for model in self.models:
+            model_recorder = recorder if recorder and model is self.model else NULL_RECORDER
             states_BTM = model.decode(target_BT[:, :-1], model.encode(source_BS), model_recorder)
             log_probs_BTV = model.output.log_probabilities(states_BTM)
             per_model.append(log_probs_BTV.gather(2, target_BT[:, 1:, None])[..., 0])
         log_probs_BT = log_mean_probability(per_model).cpu()
-        weights_RTS = self.alignment.average_heads(recorder) if recorder else None
-        for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            num_tokens = len(target) - 1
-            weights_ES = None
-            if weights_RTS is not None:
-                weights_ES = weights_RTS[row, :num_tokens, : len(source)].cpu()
-            yield TargetScores(tuple(log_probs_BT[row, :num_tokens].tolist()), weights_ES)
+        weights_BTS = self.alignment.average_heads(recorder).cpu() if recorder else None
+        results = []
+        for row, (source, (_, target)) in enumerate(zip(sources, pairs, strict=True)):
+            size = len(target)
+            weights_ES = None if weights_BTS is None else weights_BTS[row, :size, : len(source)]
+            results.append(TargetScores(tuple(log_probs_BT[row, :size].tolist()), weights_ES))
+        return results
 
     def _build_decoder(
         self,
         rows: Sequence[TokenIds],
         config: SearchConfig,
-        outputs: Sequence[LogProbabilityProjection],
+        outputs: Sequence[LogProbabilityFunction],
         recorder: Recorder,
     ) -> IncrementalDecoder:
         source_BS = pad_sequences(rows, self.pad_id).to(self.device)
         others = len(self.models) - 1  # which use the default alignment and are not recorded
-        alignments = [self.alignment, *[AlignmentConfig()] * others]
-        decoders = [
-            TorchDecoder(
-                model, source_BS, each, alignment if config.coverage_penalty > 0 else None, output
-            )
-            for model, output, alignment, each in zip(
-                self.models, outputs, alignments, [recorder, *[NULL_RECORDER] * others], strict=True
-            )
-        ]
+        recorders = [recorder, *[NULL_RECORDER] * others]
+        alignments: list[AlignmentConfig | None] = [None] * len(self.models)
+        if config.coverage_penalty > 0:
+            alignments = [self.alignment, *[AlignmentConfig()] * others]
+        decoders = list(
+            map(TorchDecoder, self.models, repeat(source_BS), recorders, alignments, outputs)
+        )
         return decoders[0] if len(decoders) == 1 else EnsembleDecoder(decoders)
 
     @contextmanager
