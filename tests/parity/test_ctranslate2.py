@@ -18,7 +18,7 @@ import torch
 import seq2see
 from seq2see.bundle import Bundle
 from seq2see.data import fables
-from seq2see.engines import ctranslate2_conversion, ctranslate2_engine, loading
+from seq2see.engines import ctranslate2_conversion, loading
 from seq2see.engines.batching import collect_in_order
 from seq2see.engines.ctranslate2_engine import QUEUED_BATCHES_PER_THREAD, CTranslate2Engine
 from seq2see.engines.torch_engine import TorchEngine
@@ -404,9 +404,7 @@ def test_too_long_probe_sentences_are_ignored(tokenizers, tmp_path: Path) -> Non
 
 
 def test_torch_is_used_without_ctranslate2(home: Path, monkeypatch) -> None:
-    monkeypatch.setattr(
-        ctranslate2_engine, "find_ctranslate2_device_problem", lambda _: "it is not installed"
-    )
+    monkeypatch.setattr(loading, "find_ctranslate2_device_problem", lambda _: "it is not installed")
     translator = seq2see.load(home)
     assert translator.engine.name == "torch"
     assert translator.engine_notes == ("ctranslate2 is not used: it is not installed",)

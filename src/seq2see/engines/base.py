@@ -52,12 +52,21 @@ class Engine(Protocol):
     def name(self) -> str:
         """Name of the engine, for users."""
 
-    @property
-    def special_tokens(self) -> StartAndEndTokenIds:
-        """Ids of the tokens that start and end a sequence."""
+    special_tokens: StartAndEndTokenIds
+    """Ids of the tokens that start and end a sequence."""
+    stop_rule: StopRule
+    """Stop rule of searches whose config has none."""
+    max_positions: int | None
+    """Maximum number of positions of the model, or None if there is no limit."""
 
     def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return the config with the defaults of the model filled in."""
+        """Return the config with the default stop rule, limited to the positions of the model.
+
+        A translation that reaches the limit is cut there; the others are not affected.
+        """
+        if self.max_positions is not None and config.length.max_length > self.max_positions:
+            config = config.replace(length={"max_length": self.max_positions})
+        return config if config.stop_rule else config.replace(stop_rule=self.stop_rule)
 
     def search(
         self,
@@ -81,12 +90,3 @@ class Engine(Protocol):
         the tokens of a hypothesis do. With `attention`, the result contains cross-attention
         weights.
         """
-
-
-def resolve_search_config(
-    config: SearchConfig, stop_rule: StopRule, max_positions: int | None
-) -> SearchConfig:
-    """Return the config with `stop_rule` as default and `max_length` at most `max_positions`."""
-    if max_positions is not None and config.length.max_length > max_positions:
-        config = config.replace(length=config.length.replace(max_length=max_positions))
-    return config if config.stop_rule else config.replace(stop_rule=stop_rule)

@@ -145,7 +145,6 @@ class CTranslate2Engine:
         precision: Number format of the weights, float32 or int8.
         device: A CPU or a CUDA device.
         threads: Number of batches that are translated in parallel, with one thread each.
-        max_batch_tokens: Maximum number of source tokens per batch.
         max_batch_size: Maximum number of sentences per batch. By default there is no limit.
     """
 
@@ -159,7 +158,6 @@ class CTranslate2Engine:
         precision: Precision = "float32",
         device: torch.device = CPU,
         threads: int = 1,
-        max_batch_tokens: int = MAX_BATCH_TOKENS,
         max_batch_size: int | None = None,
     ) -> None:
         import ctranslate2  # noqa: PLC0415  # optional dependency
@@ -174,7 +172,6 @@ class CTranslate2Engine:
         self._suppressed_pieces = frozenset(target_pieces[i] for i in suppressed)
         self.precision = precision
         self._max_positions = bundle.config.max_positions or DEFAULT_MAX_POSITIONS
-        self._max_batch_tokens = max_batch_tokens
         self._max_batch_size = max_batch_size
         self._max_queued_batches = QUEUED_BATCHES_PER_THREAD * threads
         self.model = ctranslate2.Translator(
@@ -243,9 +240,9 @@ class CTranslate2Engine:
         ]
         texts = [""] * len(lines)
         config = SearchConfig(beam_size=1, stop_rule="beam_full", length=length)
-        for indices, results in self.search(inputs, config):
-            for i, hypotheses in zip(indices, results, strict=True):
-                texts[i] = self.tokenizers.target.decode(hypotheses[0].tokens_without_eos)
+        for batch in self.search(inputs, config):
+            for i, (best, *_) in zip(*batch, strict=True):
+                texts[i] = self.tokenizers.target.decode(best.tokens_without_eos)
         return texts
 
     def _search_batches(
@@ -304,7 +301,7 @@ class CTranslate2Engine:
             groups.setdefault(sentence.max_length if has_one_limit else 0, []).append(sentence)
         for group in groups.values():
             lengths = [len(sentence.pieces) for sentence in group]
-            for batch in batch_by_length(lengths, self._max_batch_tokens, self._max_batch_size):
+            for batch in batch_by_length(lengths, MAX_BATCH_TOKENS, self._max_batch_size):
                 yield [group[i] for i in batch]
 
     def _start_batch(

@@ -12,13 +12,12 @@ from pydantic import Field
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.config import Config
 from seq2see.cpu import resolve_threads, tune_malloc
-from seq2see.engines import ctranslate2_engine
 from seq2see.engines.base import (
     BatchResult,
+    Engine,
     ProcessorFactory,
     TargetScores,
     TokenIds,
-    resolve_search_config,
 )
 from seq2see.engines.ctranslate2_conversion import (
     find_ctranslate2_unsupported_features,
@@ -28,6 +27,7 @@ from seq2see.engines.ctranslate2_engine import (
     CPU,
     UNSUPPORTED_INPUT_REASON,
     CTranslate2Engine,
+    find_ctranslate2_device_problem,
     int8_quality_problem,
 )
 from seq2see.engines.torch_decoder import AlignmentConfig
@@ -42,24 +42,18 @@ STOP_RULE_NOTE = "stop_rule"
 
 
 @dataclass
-class FallbackEngine:
+class FallbackEngine(Engine):
     """Searches with CTranslate2, and with torch where CTranslate2 gives another result."""
 
     load_torch: Callable[[], TorchEngine]
     """Loads the torch engine; called when it is first needed."""
     ctranslate2_engine: CTranslate2Engine
+    special_tokens: StartAndEndTokenIds
     stop_rule: StopRule
-    """Stop rule of searches whose config has none."""
     max_positions: int | None
-    """Maximum number of positions of the model, or None if there is no limit."""
     requires_ctranslate2: bool
     """Raise an error for searches that CTranslate2 does not support, instead of searching with
     torch."""
-
-    @property
-    def special_tokens(self) -> StartAndEndTokenIds:
-        """Ids of the tokens that start and end a sequence."""
-        return self.ctranslate2_engine.special_tokens
 
     @property
     def name(self) -> str:
@@ -71,10 +65,6 @@ class FallbackEngine:
     def torch_engine(self) -> TorchEngine:
         """The torch engine, loaded on first access."""
         return self.load_torch()
-
-    def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return the config with the defaults of the model filled in."""
-        return resolve_search_config(config, self.stop_rule, self.max_positions)
 
     def search(
         self,
@@ -91,13 +81,11 @@ class FallbackEngine:
         config = self.resolve_config(config)
         if self.requires_ctranslate2:
             self._check_supported(inputs, config, processor_factory)
-        remaining = dict.fromkeys(range(len(inputs)))
+        found: set[int] = set()
         for batch in self.ctranslate2_engine.search(inputs, config):
-            for index in batch.indices:
-                del remaining[index]
+            found.update(batch.indices)
             yield batch
-        if remaining:
-            rest = list(remaining)
+        if rest := [index for index in range(len(inputs)) if index not in found]:
             batches = self.torch_engine.search(
                 [inputs[i] for i in rest], config, processor_factory, observer
             )
@@ -146,7 +134,7 @@ def load_engine(
     precision: Precision,
     ensemble: Sequence[Bundle] = (),
     on_message: MessageCallback,
-) -> TorchEngine | FallbackEngine:
+) -> Engine:
     """Return the engine for a model.
 
     Args:
@@ -168,11 +156,8 @@ def load_engine(
         torch.set_num_threads(threads)  # torch has one setting for the whole process
     num_threads = resolve_threads(threads)
     if ensemble and engine == "ctranslate2":
-        raise ConfigError(
-            Problem(
-                "engine", "must be auto or torch, not ctranslate2: it does not support ensembles"
-            )
-        )
+        message = "must be auto or torch, not ctranslate2: it does not support ensembles"
+        raise ConfigError(Problem("engine", message))
     if ensemble or engine == "torch" or (engine == "auto" and torch_device.type != "cpu"):
         return load_torch_engine(bundle, torch_device, num_threads, ensemble)
     requires_ctranslate2 = engine == "ctranslate2"
@@ -189,8 +174,9 @@ def load_engine(
         on_message(f"ctranslate2 is not used: {reason}")
         return load_torch()
     stop_rule = "beam_full" if requires_ctranslate2 else read_default_stop_rule(bundle)
+    limit = bundle.config.max_positions
     return FallbackEngine(
-        load_torch, fast, stop_rule, bundle.config.max_positions, requires_ctranslate2
+        load_torch, fast, bundle.special_tokens, stop_rule, limit, requires_ctranslate2
     )
 
 
@@ -245,9 +231,8 @@ def read_default_stop_rule(bundle: Bundle) -> StopRule:
 
 def find_ctranslate2_problem(bundle: Bundle, device: torch.device = CPU) -> str | None:
     """Return why CTranslate2 cannot run a model on a device of this machine, or None."""
-    return ctranslate2_engine.find_ctranslate2_device_problem(device) or next(
-        find_ctranslate2_unsupported_features(bundle.config), None
-    )
+    features = find_ctranslate2_unsupported_features(bundle.config)
+    return find_ctranslate2_device_problem(device) or next(features, None)
 
 
 def _load_ctranslate2(
@@ -279,15 +264,8 @@ def _resolve_device(name: str) -> torch.device:
     try:
         torch.zeros(1, device=name).item()  # the device `meta` has no values
     except (AssertionError, ImportError, RuntimeError):  # torch raises each of them
-        available = ", ".join(_available_devices())
-        raise ConfigError(
-            Problem("device", f"must be available here ({available}), but is {name} instead")
-        ) from None
+        available = ["auto", "cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        available += ["mps"] * torch.backends.mps.is_available()
+        message = f"must be available here ({', '.join(available)}), but is {name} instead"
+        raise ConfigError(Problem("device", message)) from None
     return torch.device(name)
-
-
-def _available_devices() -> Iterator[str]:
-    yield from ("auto", "cpu")
-    yield from (f"cuda:{number}" for number in range(torch.cuda.device_count()))
-    if torch.backends.mps.is_available():
-        yield "mps"

@@ -20,10 +20,10 @@ import torch
 from seq2see.bundle import StartAndEndTokenIds
 from seq2see.engines.base import (
     BatchResult,
+    Engine,
     ProcessorFactory,
     TargetScores,
     TokenIds,
-    resolve_search_config,
 )
 from seq2see.engines.batching import (
     DEFAULT_SPECIAL_TOKENS,
@@ -114,7 +114,7 @@ def start_threads(num_threads: int) -> ThreadPoolExecutor:
     return executor
 
 
-class TorchEngine:
+class TorchEngine(Engine):
     """Searches with a PyTorch model. It is thread-safe if the model is not in training mode.
 
     Args:
@@ -146,17 +146,10 @@ class TorchEngine:
         self.special_tokens = special_tokens
         self.alignment = alignment or AlignmentConfig()
         self.stop_rule: StopRule = stop_rule
+        limits = [each.decoder.embeddings.positions.max_positions for each in self.models]
+        self.max_positions = min(filter(None, limits), default=None)
         self._max_batch_size = max_batch_size
         self.thread_pool = TorchThreadPool(threads)
-
-    def resolve_config(self, config: SearchConfig) -> SearchConfig:
-        """Return the config with the default stop rule, limited to the positions of the models.
-
-        A translation that reaches the limit is cut there; the others are not affected.
-        """
-        max_positions = [model.decoder.embeddings.positions.max_positions for model in self.models]
-        limits = [limit for limit in max_positions if limit is not None]
-        return resolve_search_config(config, self.stop_rule, min(limits, default=None))
 
     def search(
         self,
