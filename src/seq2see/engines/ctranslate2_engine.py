@@ -92,7 +92,9 @@ def int8_quality_problem(
             f"its quality cannot be checked, because {model_directory} has no {PROBE_FILE}: "
             "write some dozens of source sentences to this file, one per line"
         )
-    results, key = conversion.int8_chrf, _int8_result_key(sentences)
+    digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    key = f"{_cpu_model()}, {len(sentences)} probes {digest[:12]}"
+    results = conversion.int8_chrf
     if key not in results:
         from seq2see import metrics  # noqa: PLC0415  # slow to import
 
@@ -107,12 +109,6 @@ def int8_quality_problem(
         f"it fails on this CPU: chrF {results[key]:.1f} with float32 as reference, "
         f"below {MIN_INT8_CHRF:.0f}"
     )
-
-
-def _int8_result_key(sentences: list[str]) -> str:
-    """Return what the result depends on: the CPU model and the probe sentences."""
-    digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-    return f"{_cpu_model()}, {len(sentences)} probes {digest[:12]}"
 
 
 def _cpu_model() -> str:
@@ -254,9 +250,8 @@ class CTranslate2Engine:
         before the limit of its own sentence, a higher limit makes no difference. Otherwise it has
         exceeded its limit and is repeated in a batch of sentences with the same limit.
         """
-
         retries: deque[list[_Sentence]] = deque()
-        running: deque[tuple[list[_Sentence], list[Any]]] = deque()
+        running: deque[tuple[list[_Sentence], int, list[Any]]] = deque()
         while True:
             while len(running) < self._max_queued_batches:
                 batch = retries.popleft() if retries else next(batches, None)
@@ -264,33 +259,24 @@ class CTranslate2Engine:
                     break
                 max_length = max(sentence.max_length for sentence in batch)
                 rows = [sentence.pieces for sentence in batch]
-                running.append((batch, self._start_batch(rows, max_length, config)))
+                running.append((batch, max_length, self._start_batch(rows, max_length, config)))
             if not running:
                 return
-            batch, futures = running.popleft()
-            results = [future.result() for future in futures]
-            complete, exceeded = self._process_results(batch, results, config)
+            batch, max_length, futures = running.popleft()
+            complete: dict[int, list[Hypothesis]] = {}
+            exceeded = []
+            for sentence, future in zip(batch, futures, strict=True):
+                result = future.result()
+                hypotheses = result.hypotheses  # the property builds a new list on each access
+                if max_length > sentence.max_length <= max(map(len, hypotheses)):
+                    exceeded.append(sentence)
+                elif not self._has_suppressed_token(hypotheses):
+                    scored = islice(zip(hypotheses, result.scores, strict=True), config.n_best)
+                    complete[sentence.input_index] = [
+                        self._build_hypothesis(*each, config.length_penalty) for each in scored
+                    ]
             retries.extend(self._make_batches(exceeded, has_one_limit=True))
             yield BatchResult([*complete], [*complete.values()])
-
-    def _process_results(
-        self, batch: Sequence[_Sentence], results: Sequence[Any], config: SearchConfig
-    ) -> tuple[dict[int, list[Hypothesis]], list[_Sentence]]:
-        """Return hypotheses by index, and the sentences that exceeded their limit."""
-        max_length = max(sentence.max_length for sentence in batch)
-        complete: dict[int, list[Hypothesis]] = {}
-        exceeded = []
-        for sentence, result in zip(batch, results, strict=True):
-            hypotheses = result.hypotheses  # the property builds a new list on each access
-            limit = sentence.max_length
-            if limit < max_length and max(map(len, hypotheses)) >= limit:
-                exceeded.append(sentence)
-            elif not self._has_suppressed_token(hypotheses):
-                scored = islice(zip(hypotheses, result.scores, strict=True), config.n_best)
-                complete[sentence.input_index] = [
-                    self._build_hypothesis(*each, config.length_penalty) for each in scored
-                ]
-        return complete, exceeded
 
     def _make_batches(
         self, sentences: Sequence[_Sentence], has_one_limit: bool
@@ -326,7 +312,7 @@ class CTranslate2Engine:
     def _build_hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         tokens = tuple(self._target_ids[piece] for piece in pieces)
         is_finished = tokens[-1:] == (self.special_tokens.target_eos_id,)
-        return Hypothesis(tokens, is_finished, score, score * len(tokens) ** alpha, 0.0, ())
+        return Hypothesis(tokens, is_finished, score, score * len(tokens) ** alpha, ())
 
     def _has_suppressed_token(self, hypotheses: Sequence[Sequence[str]]) -> bool:
         """Return whether a hypothesis contains a token that the torch engine never emits."""

@@ -175,12 +175,9 @@ class BeamSearch:
         )
         scores_BC = self.score_candidates(beam, candidates)
         rows_B = beam.input_index_B * self.config.searches_per_input + beam.search_index_B
-        alpha = self.config.length_penalty
         rows_N, ranks_N = update.finished_BC.nonzero(as_tuple=True)  # note: this is a sync point
         if len(rows_N):
-            new = build_finished_hypotheses(
-                beam, candidates, rows_N, ranks_N, scores_BC, alpha, self.eos
-            )
+            new = build_finished_hypotheses(beam, candidates, rows_N, ranks_N, scores_BC, self.eos)
             self.finished.add(rows_B[rows_N], ranks_N, new)
         should_stop_B = should_stop(
             self.config, update.beam_scores_BK, beam.max_lengths_B, self.finished, rows_B

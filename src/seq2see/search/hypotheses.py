@@ -210,11 +210,9 @@ class Hypothesis:
     """Whether the end symbol was reached; otherwise the translation was cut at its maximum
     length."""
     score: float
-    """log_prob / length^α − penalty. Hypotheses are ranked by it."""
+    """log_prob / length^α, less the coverage and repetition penalties. It ranks hypotheses."""
     log_prob: float
     """Sum of the model's log-probabilities of the tokens."""
-    penalty: float
-    """The part of the score that is due to coverage and repetition penalties."""
     token_log_probs: tuple[float, ...]
     """The model's log-probability of each token."""
     attention_ES: Tensor | None = None
@@ -264,7 +262,6 @@ def build_finished_hypotheses(
     rows_N: Tensor,
     ranks_N: Tensor,
     scores_BC: Tensor,
-    alpha: float,
     eos: int,
 ) -> list[Hypothesis]:
     """Return the candidates with these rows of the beam and ranks, which have finished."""
@@ -275,17 +272,12 @@ def build_finished_hypotheses(
 
     tokens_NE = extend(beam.emitted_BKE, candidates.tokens_BC)
     token_log_probs_NE = extend(beam.token_log_probs_BKE, candidates.model_log_probs_BC)
-    scores_N = scores_BC[rows_N, ranks_N]
-    sums_N = candidates.log_probs_BC[rows_N, ranks_N]
-    penalties_N = normalize_by_length(sums_N, tokens_NE.size(1), alpha) - scores_N
     # More exact than the sum of the search, which is rounded at each step.
     log_probs_N = token_log_probs_NE.double().sum(1)
-    columns = (tokens_NE, scores_N, log_probs_N, penalties_N, token_log_probs_NE)
+    columns = (tokens_NE, scores_BC[rows_N, ranks_N], log_probs_N, token_log_probs_NE)
     hypotheses = [
-        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, penalty, tuple(log_probs))
-        for tokens, score, log_prob, penalty, log_probs in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
+        Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, tuple(log_probs))
+        for tokens, score, log_prob, log_probs in zip(*(x.tolist() for x in columns), strict=True)
     ]
     if beam.attention_BKES is None:
         return hypotheses

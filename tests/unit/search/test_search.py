@@ -119,7 +119,6 @@ def test_score_is_normalized_by_length_with_end_symbol() -> None:
     beam, _ = run(TABLE, beam_size=2, length_penalty=0.5)
     assert beam[0].tokens == (3, EOS)
     assert beam[0].score == pytest.approx(math.log(0.36) / math.sqrt(2))
-    assert beam[0].penalty == 0
     assert beam[0].token_log_probs == pytest.approx([math.log(0.4), math.log(0.9)])
 
 
@@ -295,7 +294,7 @@ def test_each_candidate_has_one_status() -> None:
 
 
 def make_hypothesis(score: float, *tokens: int) -> Hypothesis:
-    return Hypothesis((*tokens, EOS), True, score, score, 0.0, (score,))
+    return Hypothesis((*tokens, EOS), True, score, score, (score,))
 
 
 def newly_finished(

@@ -35,7 +35,7 @@ class Echo:
     special_tokens: StartAndEndTokenIds
 
     def search(self, inputs: Sequence[SentenceSearchInput], *_: Any) -> Iterator[BatchResult]:
-        found = [[Hypothesis(tuple(each.source_ids), True, 0.0, 0.0, 0.0, ())] for each in inputs]
+        found = [[Hypothesis(tuple(each.source_ids), True, 0.0, 0.0, ())] for each in inputs]
         yield BatchResult(range(len(found)), found)
 
 

@@ -66,7 +66,7 @@ class CopyingEngine:
     ) -> Iterator[BatchResult]:
         for index, each in enumerate(inputs):
             self.source_lengths.append(len(each.source_ids) - 1)
-            copy = Hypothesis(tuple(each.source_ids), True, 0.0, 0.0, 0.0, ())
+            copy = Hypothesis(tuple(each.source_ids), True, 0.0, 0.0, ())
             yield BatchResult([index], [[copy]])
 
     def score_targets(self, *_: object, **__: object) -> list[Any]:

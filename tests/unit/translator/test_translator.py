@@ -162,7 +162,7 @@ class Counting:
 
     def search(self, inputs, config, processor_factory=None, observer=None):  # type: ignore[no-untyped-def]
         self.lengths += (len(each.source_ids) - 1 for each in inputs)  # without the end token
-        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, 0.0, (-1.0,))] for _ in inputs]
+        found = [[Hypothesis((EOS_ID,), True, -1.0, -1.0, (-1.0,))] for _ in inputs]
         yield BatchResult(range(len(found)), found)
 
     def score_targets(self, pairs, *, attention=False):  # type: ignore[no-untyped-def]
