@@ -59,10 +59,6 @@ class RepetitionPenalty(StepProcessor):
 
     factor: float
 
-    def is_active(self, length: int) -> bool:
-        """Return whether there are output tokens."""
-        return length > 0
-
     def process(self, beam: Beam, step_scores_BKV: Tensor, model_log_probs_BKV: Tensor) -> None:  # noqa: ARG002
         """Multiply once, regardless of the number of occurrences."""
         emitted_BKE = beam.emitted_BKE
