@@ -20,9 +20,9 @@ from seq2see.loss.chunked import (
     OutputWeights as OutputWeights,
     TeacherStates as TeacherStates,
     default_chunk_size as default_chunk_size,
-    smoothed_cross_entropy as smoothed_cross_entropy,
 )
 from seq2see.loss.training_losses import (
     LossConfig as LossConfig,
     compute_loss_from_states as compute_loss_from_states,
+    smoothed_cross_entropy as smoothed_cross_entropy,
 )

@@ -24,8 +24,8 @@ from seq2see.loss import (
 from seq2see.loss.chunked import (
     ChunkGradientAccumulator,
     LogitsGradientParts,
-    clamp_log_probs,
 )
+from seq2see.loss.training_losses import clamp_log_probs
 
 FEATURES, VOCABULARY = 5, 7
 
