@@ -15,7 +15,7 @@ from seq2see.loss import LossConfig
 from seq2see.model import ATTENTION_KINDS, ModelConfig
 from seq2see.registries import ValidationMetric
 from seq2see.text import PAD_ID, TokenizerConfig
-from seq2see.training.optimization import OPTIMIZERS, OptimizerConfig, ScheduleConfig
+from seq2see.training.optimization import OptimizerConfig, ScheduleConfig
 
 
 class TrainingLimitsAndHardwareConfig(Config):
@@ -148,12 +148,10 @@ class RunConfig(Config):
             yield Problem(
                 "loss.teacher", "must be given if and only if `loss.distillation_weight` is above 0"
             )
-        if self.train.fsdp and not OPTIMIZERS[self.optimizer.kind].supports_fsdp:
-            supporting = [name for name, each in OPTIMIZERS.items() if each.supports_fsdp]
+        if self.train.fsdp and self.optimizer.kind == "muon":
             yield Problem(
                 "optimizer.kind",
-                f"must be {' or '.join(supporting)} with `train.fsdp`: {self.optimizer.kind} needs "
-                "unsharded matrices",
+                "must be adam or adamw with `train.fsdp`: muon needs unsharded matrices",
             )
         for corpus in self.data.train:
             if corpus.tag and corpus.tag not in self.tokenizer.user_defined_symbols:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -24,12 +23,10 @@ NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of x ← a·x + b·x³ + c·x⁵, which raises small singular values fastest and brings all
 of them into 0.7–1.2."""
 NEWTON_SCHULZ_STEPS = 5
+MOMENTUM = 0.95
 UPDATE_RMS = 0.2
 """Root mean square of a step, as of Adam, so that a learning rate has the same effect with both
 (Liu et al., 2025, Muon is Scalable for LLM Training)."""
-
-AllReduce = Callable[[Tensor], Tensor]
-"""Returns the sum of a tensor over all workers."""
 
 
 class Muon(Optimizer):
@@ -47,19 +44,12 @@ class Muon(Optimizer):
         self,
         matrices: Mapping[Tensor, int],
         other_optimizer: Optimizer,
-        momentum: float = 0.95,
-        own_matrices: slice = slice(None),
-        all_reduce: AllReduce = lambda values: values,
+        workers: WorkerCommunicator,
     ) -> None:
-        """Create the optimizer for weights, each with the number of matrices stacked in it.
-
-        `own_matrices` selects the matrices that this worker orthogonalizes.
-        """
+        """Create the optimizer for weights, each with the number of matrices stacked in it."""
         super().__init__([{"params": [*matrices]}], {"lr": 0.0})
         self._blocks = dict(matrices)
-        self._momentum = momentum
-        self._own_matrices = own_matrices
-        self._all_reduce = all_reduce
+        self._workers = workers
         self._other_optimizer = other_optimizer
         # Both optimizers share one state and one list of groups (not after `load_state_dict`).
         other_optimizer.state = self.state
@@ -89,16 +79,17 @@ class Muon(Optimizer):
             state = self.state[weight]
             if "momentum" not in state:
                 state["momentum"] = torch.zeros_like(weight)
-            momentum = state["momentum"].lerp_(weight.grad, 1 - self._momentum)
-            direction = weight.grad.lerp(momentum, self._momentum)
+            momentum = state["momentum"].lerp_(weight.grad, 1 - MOMENTUM)
+            direction = weight.grad.lerp(momentum, MOMENTUM)
             yield from zip(weight.chunk(blocks), direction.chunk(blocks), strict=True)
 
     def _orthogonalize(self, matrices_NRC: Tensor) -> Tensor:
         """Orthogonalize all matrices, each in one worker."""
         result_NRC = torch.zeros_like(matrices_NRC)
-        if len(own_NRC := matrices_NRC[self._own_matrices]):
-            result_NRC[self._own_matrices] = orthogonalize(own_NRC)
-        return self._all_reduce(result_NRC)  # exact: all workers except one add zero
+        own = slice(self._workers.rank, None, self._workers.world_size)
+        if len(own_NRC := matrices_NRC[own]):
+            result_NRC[own] = orthogonalize(own_NRC)
+        return self._workers.all_reduce(result_NRC)  # exact: all workers except one add zero
 
 
 def orthogonalize(matrices_NRC: Tensor) -> Tensor:
@@ -123,65 +114,7 @@ def find_linear_weights(model: nn.Module) -> dict[Tensor, int]:
     return {m.weight: m.num_stacked for m in model.modules() if isinstance(m, XavierLinear)}
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerDefinition:
-    """How an optimizer is built and what it supports."""
-
-    build: Callable[[OptimizerConfig, nn.Module, WorkerCommunicator], Optimizer]
-    has_weight_decay: bool = False
-    supports_fsdp: bool = True
-
-
-def _build_adam(
-    kind: type[Adam], config: OptimizerConfig, named: Sequence[tuple[str, nn.Parameter]]
-) -> Optimizer:
-    groups = [
-        {
-            "params": [p for n, p in named if _has_weight_decay(n, p)],
-            "weight_decay": config.weight_decay,
-        },
-        {"params": [p for n, p in named if not _has_weight_decay(n, p)], "weight_decay": 0.0},
-    ]
-    return kind(groups, lr=0.0, betas=(config.beta1, config.beta2), eps=config.eps, fused=True)
-
-
-def _has_weight_decay(name: str, parameter: nn.Parameter) -> bool:
-    """Return whether a parameter is neither a normalization parameter nor a bias.
-
-    Normalization parameters have one axis; a bias has two if each head has its own.
-    """
-    return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
-
-
-def _build_muon(
-    config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator
-) -> Optimizer:
-    matrices = find_linear_weights(model)
-    rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
-    own_matrices = slice(workers.rank, None, workers.world_size)
-    adam = _build_adam(Adam, config, rest)
-    return Muon(matrices, adam, own_matrices=own_matrices, all_reduce=workers.all_reduce)
-
-
-OPTIMIZERS: Mapping[str, OptimizerDefinition] = {
-    "adam": OptimizerDefinition(
-        lambda config, model, _: _build_adam(Adam, config, [*model.named_parameters()])
-    ),
-    "adamw": OptimizerDefinition(
-        lambda config, model, _: _build_adam(AdamW, config, [*model.named_parameters()]),
-        has_weight_decay=True,
-    ),
-    "muon": OptimizerDefinition(
-        _build_muon,
-        supports_fsdp=False,  # it needs whole matrices
-    ),
-}
-"""The optimizers by name: the only place to add one."""
-
-if TYPE_CHECKING:
-    OptimizerName = str
-else:
-    OptimizerName = Literal[tuple(OPTIMIZERS)]
+OptimizerName = Literal["adam", "adamw", "muon"]
 
 
 class OptimizerConfig(Config):
@@ -203,12 +136,11 @@ class OptimizerConfig(Config):
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield a problem if weight decay is set for an optimizer without it."""
-        if self.weight_decay and not OPTIMIZERS[self.kind].has_weight_decay:
-            supporting = [name for name, each in OPTIMIZERS.items() if each.has_weight_decay]
+        if self.weight_decay and self.kind != "adamw":
             yield Problem(
                 "weight_decay",
-                f"must be 0 with {self.kind}, but is {self.weight_decay} instead: only "
-                f"{', '.join(supporting)} supports it",
+                f"must be 0 with {self.kind}, but is {self.weight_decay} instead: only adamw "
+                "supports it",
             )
 
 
@@ -216,7 +148,27 @@ def build_optimizer(
     config: OptimizerConfig, model: nn.Module, workers: WorkerCommunicator | None = None
 ) -> Optimizer:
     """Build the optimizer; its learning rate is set before each update."""
-    return OPTIMIZERS[config.kind].build(config, model, workers or WorkerCommunicator())
+    matrices = find_linear_weights(model) if config.kind == "muon" else {}
+    rest = [(name, p) for name, p in model.named_parameters() if p not in matrices]
+    groups = [
+        {
+            "params": [p for n, p in rest if _has_weight_decay(n, p)],
+            "weight_decay": config.weight_decay,
+        },
+        {"params": [p for n, p in rest if not _has_weight_decay(n, p)], "weight_decay": 0.0},
+    ]
+    kind = AdamW if config.kind == "adamw" else Adam
+    betas = config.beta1, config.beta2
+    adam = kind(groups, lr=0.0, betas=betas, eps=config.eps, fused=True)
+    return Muon(matrices, adam, workers or WorkerCommunicator()) if matrices else adam
+
+
+def _has_weight_decay(name: str, parameter: nn.Parameter) -> bool:
+    """Return whether a parameter is neither a normalization parameter nor a bias.
+
+    Normalization parameters have one axis; a bias has two if each head has its own.
+    """
+    return parameter.dim() > 1 and not name.rpartition(".")[2].startswith("bias")
 
 
 def scale_and_clip_gradients(

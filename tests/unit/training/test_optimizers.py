@@ -8,6 +8,7 @@ from torch import nn
 
 from seq2see.model import ModelConfig, Transformer
 from seq2see.model.basic_modules import XavierLinear
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.optimization import (
     Muon,
     OptimizerConfig,
@@ -17,6 +18,17 @@ from seq2see.training.optimization import (
 )
 
 SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
+
+
+class NotSummed(WorkerCommunicator):
+    """One of several workers, whose values are not added to those of the others."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        super().__init__()
+        self.rank, self.world_size = rank, world_size
+
+    def all_reduce(self, values: torch.Tensor) -> torch.Tensor:
+        return values
 
 
 def other_optimizer() -> torch.optim.Optimizer:
@@ -55,14 +67,14 @@ def test_zero_or_missing_gradient_makes_no_step() -> None:
     (weight,) = with_gradients((3, 4))
     weight.grad = None
     before = weight.detach().clone()
-    take_steps(Muon({weight: 1}, other_optimizer()))
+    take_steps(Muon({weight: 1}, other_optimizer(), WorkerCommunicator()))
     assert weight.equal(before)
 
 
 @pytest.mark.parametrize("shape", [(16, 16), (16, 40), (40, 16)])
 def test_muon_step_equals_torch_muon(shape: tuple[int, int]) -> None:
     (ours,), (theirs,) = with_gradients(shape), with_gradients(shape)
-    take_steps(Muon({ours: 1}, other_optimizer()))
+    take_steps(Muon({ours: 1}, other_optimizer(), WorkerCommunicator()))
     take_steps(torch.optim.Muon([theirs], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"))
     torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-3)  # torch computes in bfloat16
 
@@ -71,8 +83,8 @@ def test_stacked_matrices_step_like_separate_matrices() -> None:
     parts = with_gradients((8, 8), (8, 8), (8, 8))
     stacked = nn.Parameter(torch.cat([part.detach() for part in parts]))
     stacked.grad = torch.cat([part.grad for part in parts if part.grad is not None])
-    take_steps(Muon({stacked: 3}, other_optimizer()))
-    take_steps(Muon(dict.fromkeys(parts, 1), other_optimizer()))
+    take_steps(Muon({stacked: 3}, other_optimizer(), WorkerCommunicator()))
+    take_steps(Muon(dict.fromkeys(parts, 1), other_optimizer(), WorkerCommunicator()))
     torch.testing.assert_close(stacked, torch.cat(parts), rtol=0, atol=1e-6)
 
 
@@ -81,12 +93,11 @@ def test_sum_over_workers_equals_single_worker(workers: int) -> None:
     """Each worker updates a part of the matrices; the sum of all steps is that of one worker."""
     shapes = (8, 8), (12, 8), (8, 12), (8, 8), (8, 8)
     single = with_gradients(*shapes)
-    take_steps(Muon(dict.fromkeys(single, 1), other_optimizer()), steps=1)
+    take_steps(Muon(dict.fromkeys(single, 1), other_optimizer(), WorkerCommunicator()), steps=1)
     moved = []
     for rank in range(workers):
         mine = with_gradients(*shapes)
-        own_matrices = slice(rank, None, workers)
-        optimizer = Muon(dict.fromkeys(mine, 1), other_optimizer(), own_matrices=own_matrices)
+        optimizer = Muon(dict.fromkeys(mine, 1), other_optimizer(), NotSummed(rank, workers))
         take_steps(optimizer, steps=1)
         moved.append(
             [a.detach() - b.detach() for a, b in zip(mine, with_gradients(*shapes), strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -25,9 +26,9 @@ from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimization import (
-    OPTIMIZERS,
     LearningRateSchedule,
     OptimizerConfig,
+    OptimizerName,
     ScheduleConfig,
     build_optimizer,
 )
@@ -272,7 +273,7 @@ def save(checkpoints: CheckpointDirectory, state: TrainingState, update: int) ->
     return checkpoints.path(update)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", get_args(OptimizerName))
 def test_resumed_training_is_bit_identical(tmp_path: Path, optimizer: str) -> None:
     checkpoints = checkpoints_in(tmp_path)
     uninterrupted = build_objective(SMALL)
