@@ -32,6 +32,8 @@ from seq2see.text import Tokenizer, TokenizerPair
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 
 _STORABLE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_MANIFEST_FIELDS = ("languages", "special_tokens", "max_length", "provenance", "training_text")
+"""Fields that the bundle and `config.json` have in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,16 +163,8 @@ class Bundle:
         with files.error_context(paths[files.WEIGHTS_FILE]):
             weights = load_file(paths[files.WEIGHTS_FILE])
         with files.error_context(directory / files.CONFIG_FILE):
-            return cls(
-                manifest.model,
-                tokenizers,
-                manifest.languages,
-                weights,
-                manifest.special_tokens,
-                manifest.max_length,
-                manifest.provenance,
-                manifest.training_text,
-            )
+            fields = {name: getattr(manifest, name) for name in _MANIFEST_FIELDS}
+            return cls(config=manifest.model, tokenizers=tokenizers, weights=weights, **fields)
 
     def _write(self, directory: Path, weights: dict[str, Tensor]) -> None:
         writers: dict[str, files.FileWriter] = {
@@ -190,8 +184,7 @@ class Bundle:
             path.write_text(self.format_card(), "utf-8", newline="\n")
 
     def _manifest_fields(self) -> dict[str, Any]:
-        names = ("languages", "special_tokens", "max_length", "provenance", "training_text")
-        return {"model": self.config, **{name: getattr(self, name) for name in names}}
+        return {"model": self.config, **{name: getattr(self, name) for name in _MANIFEST_FIELDS}}
 
 
 def _load_tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:

@@ -53,14 +53,11 @@ class Objective(nn.Module):
         """Return the loss of a batch: the training loss in training mode, else cross-entropy."""
         if not len(batch):
             return self._zero_loss()
-        return self._autocast_loss(batch)
-
-    def _autocast_loss(self, batch: Batch) -> LossSum:
         enabled = self.autocast_dtype != torch.float32
         dtype = self.autocast_dtype if enabled else None
         with torch.autocast(self.device.type, dtype, enabled=enabled):
             return self._compute_loss(
-                Batch(*(x.to(self.device) for x in (batch.source_BS, batch.target_BT)))
+                Batch(batch.source_BS.to(self.device), batch.target_BT.to(self.device))
             )
 
     def _compute_loss(self, batch: Batch) -> LossSum:
@@ -70,11 +67,11 @@ class Objective(nn.Module):
         layout = BatchLayout.from_padding(labels_BT == self.pad_id)
         labels_N = layout.flatten(labels_BT.unsqueeze(-1)).squeeze(-1)
         states_NM = self._decoder_states(self.model, batch, layout)
+        config, teacher = _CROSS_ENTROPY, None
+        if self.training:
+            config, teacher = self.config, self._teacher_states(batch, layout)
         weights = _output_weights(self.model)
-        if not self.training:
-            return compute_loss_from_states(_CROSS_ENTROPY, states_NM, weights, labels_N)
-        teacher = self._teacher_states(batch, layout)
-        return compute_loss_from_states(self.config, states_NM, weights, labels_N, teacher)
+        return compute_loss_from_states(config, states_NM, weights, labels_N, teacher)
 
     def _decoder_states(self, model: Transformer, batch: Batch, layout: BatchLayout) -> Tensor:
         memory = model.encode(batch.source_BS)
@@ -96,7 +93,7 @@ class Objective(nn.Module):
         """
         was_training = self.training
         self.eval()
-        loss = self._autocast_loss(Batch.from_packed_ids(_EMPTY, _EMPTY))
+        loss = self.forward(Batch.from_packed_ids(_EMPTY, _EMPTY))
         self.train(was_training)
         return LossSum(loss.total * 0.0, torch.zeros_like(loss.nll), 0)
 
