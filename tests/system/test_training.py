@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
 from seq2see.training import process_and_update_counts, run_directory
+from seq2see.training.builder import RunBuilder
 from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
 from seq2see.training.training_log import read_training_log
@@ -69,7 +71,8 @@ def test_training_writes_model_directory(train_in_subprocess, tmp_path: Path) ->
 
 def test_skipped_pairs_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
     recipe = Recipe.read(tiny_recipe, ["batches.max_length=7"])
-    with prepare_run(recipe, tiny_recipe.parent, RunDirectory(tmp_path)) as prepared:
+    builder = RunBuilder(recipe, tiny_recipe.parent, RunDirectory(tmp_path))
+    with prepare_run(builder) as prepared:
         train, valid = prepared.notes
     assert train.startswith("builtin:reverse: ")
     assert valid.startswith("valid.tsv (validation loss only): ")
@@ -84,7 +87,8 @@ def test_batch_norm_uses_one_process_or_is_reported(
     settings = Recipe.read(tiny_recipe, ["batches.max_tokens=8192", "model.norm.kind=batch"])
     training = settings.train.replace(processes=requested)
     recipe = settings.replace(train=training.model_dump())
-    with prepare_run(recipe, tiny_recipe.parent, RunDirectory(tmp_path)) as prepared:
+    builder = RunBuilder(recipe, tiny_recipe.parent, RunDirectory(tmp_path))
+    with prepare_run(builder) as prepared:
         assert prepared.processes == processes
     assert [note[:35] for note in prepared.notes] == ["Batch normalization uses the statis"] * (
         processes - 1
@@ -134,9 +138,9 @@ def test_training_text_is_read_twice(train_here, tiny_recipe: Path, tmp_path: Pa
 
 def test_stages_of_preparation_are_reported(tiny_recipe: Path, tmp_path: Path) -> None:
     stages: dict[str, int] = {}
-    recipe, directory = Recipe.read(tiny_recipe), RunDirectory(tmp_path)
-    with prepare_run(recipe, tiny_recipe.parent, directory, on_stage=stages.__setitem__) as run:
-        num_pairs = [record.num_pairs for record in run.builder.corpus_records.values()]
+    builder = RunBuilder(Recipe.read(tiny_recipe), tiny_recipe.parent, RunDirectory(tmp_path))
+    with prepare_run(builder, on_stage=stages.__setitem__):
+        num_pairs = [record.pairs for record in builder.directory.read_corpus_records().values()]
     assert stages == {
         "reading the training text": num_pairs[0],
         "training the tokenizer": 2 * num_pairs[0],
@@ -171,12 +175,12 @@ def test_second_run_cannot_replace_prepared_files(
 ) -> None:
     """The directory is locked from the first written file to the end of the run."""
     monkeypatch.setattr(run_directory, "LOCK_TIMEOUT", 0.1)
-    recipe, directory = Recipe.read(tiny_recipe), RunDirectory(tmp_path)
-    with prepare_run(recipe, tiny_recipe.parent, directory):
+    builder = RunBuilder(Recipe.read(tiny_recipe), tiny_recipe.parent, RunDirectory(tmp_path))
+    with prepare_run(builder):
         before = (tmp_path / "tokenizer.model").stat()
         with (
             pytest.raises(InputError, match="another run is using .*: wait until it has ended"),
-            prepare_run(recipe, tiny_recipe.parent, directory),
+            prepare_run(replace(builder)),
         ):
             pass
         assert (tmp_path / "tokenizer.model").stat() == before

@@ -14,10 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from seq2see.cli.corpus_and_translation_progress import format_duration, show_corpus_progress
 from seq2see.errors import TrainingError
 from seq2see.registries import METRICS
+from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig
-from seq2see.training.launch import WorkerArguments, train_run
-from seq2see.training.run_directory import RunPlan
+from seq2see.training.launch import train_run
+from seq2see.training.run_directory import RunDirectory, RunPlan
 
 LOG_INTERVAL_SECONDS = 30.0
 """Minimum time between two progress lines if standard error is not a terminal."""
@@ -32,9 +33,13 @@ def train_from_recipe(
     run_config: RunConfig, base_directory: Path, run_directory: Path, resume: bool = False
 ) -> None:
     """Train a model and print where it is; raise TrainingError if a signal came."""
-    arguments = WorkerArguments(run_config, base_directory, run_directory, TrainingProgressDisplay)
+    builder = RunBuilder(run_config, base_directory, RunDirectory(run_directory))
     outcome = train_run(
-        arguments, resume, lambda note: typer.echo(note, err=True), show_corpus_progress
+        builder,
+        TrainingProgressDisplay,
+        resume,
+        lambda note: typer.echo(note, err=True),
+        show_corpus_progress,
     )
     if outcome.signal_name:
         raise TrainingError(

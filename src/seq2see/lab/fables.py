@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from seq2see.training.builder import RunBuilder
 from seq2see.training.config import RunConfig, build_demo_config
 from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.run_directory import RunDirectory
@@ -48,9 +49,9 @@ def learn_fables(
     threads: int | None = None,
 ) -> None:
     """Train the translator into a model directory; one that was stopped goes on."""
-    ingredients, folder = _ingredients(epochs, seed, threads), RunDirectory(home)
-    with prepare_run(ingredients, Path(), folder, resume=True) as prepared:
-        train_as_worker(prepared.builder, lambda _, plan, __: _Progress(plan.num_updates, say))
+    builder = RunBuilder(_ingredients(epochs, seed, threads), Path(), RunDirectory(home))
+    with prepare_run(builder, resume=True):
+        train_as_worker(builder, lambda _, plan, __: _Progress(plan.num_updates, say))
 
 
 class _Progress:

@@ -17,6 +17,7 @@ from seq2see.data.readers import SentencePair
 from seq2see.errors import Seq2SeeError
 from seq2see.registries import PresetName
 from seq2see.settings import Recipe
+from seq2see.training.builder import RunBuilder
 from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.process_and_update_counts import plan_processes_and_updates
 from seq2see.training.run_directory import RunDirectory
@@ -136,8 +137,9 @@ def _measure_seconds(
         (directory / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
     divisor = _PRESETS[report.suggestion.preset].batch_divisor
     run_config = _build_measured_config(report, sample, divisor)
-    with prepare_run(run_config, directory, RunDirectory(directory / "run")) as prepared:
-        plan = plan_processes_and_updates(prepared.builder, seconds=_MEASUREMENT_SECONDS)
+    builder = RunBuilder(run_config, directory, RunDirectory(directory / "run"))
+    with prepare_run(builder):
+        plan = plan_processes_and_updates(builder, seconds=_MEASUREMENT_SECONDS)
     assert plan.seconds_per_update is not None
     full_plan = replace(plan, seconds_per_update=divisor * plan.seconds_per_update)
     return full_plan.remaining_seconds(0, run_config.validation.interval)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from seq2see.atomic_files import compute_sha256
 from seq2see.bundle import Bundle, StartAndEndTokenIds
-from seq2see.bundle.files import WEIGHTS_FILE
-from seq2see.data.batch_loader import BatchLoader
-from seq2see.data.batch_sampler import BatchSampler, DataPosition
+from seq2see.data.batch_loader import BatchLoader, WorkerShard
+from seq2see.data.batch_sampler import BatchSampler
 from seq2see.data.corpus_config_and_reading import (
     Corpus,
     CorpusConfig,
@@ -23,75 +20,49 @@ from seq2see.data.corpus_config_and_reading import (
 )
 from seq2see.data.encoded_corpus import EncodedCorpus, EncodingOptions
 from seq2see.data.readers import SentencePair
-from seq2see.errors import ConfigError, InputError, Problem, reading
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.keyed_random import mix_seeds
 from seq2see.model import ModelConfig, Transformer
 from seq2see.text import PAD_ID, TokenizerPair
-from seq2see.text.training_text_statistics import TrainingTextStatistics
-from seq2see.training.config import RunConfig, find_component_length_limits
+from seq2see.training.config import RunConfig, find_length_problems
 from seq2see.training.distributed import WorkerCommunicator, choose_dtype
 from seq2see.training.objective import Objective
 from seq2see.training.optimization import LearningRateSchedule, build_optimizer
-from seq2see.training.run_directory import CorpusRecord, RunDirectory, flatten_table
+from seq2see.training.run_directory import RunDirectory, find_differences
 from seq2see.training.trainer import ModelUpdater
 from seq2see.training.validation import CorpusEvaluator
 
 
-def load_pretrained_models(paths: Mapping[str, Path]) -> dict[str, Bundle]:
-    """Load model directories that a run starts from or learns from, by recipe key.
-
-    Raise InputError if a model was not trained by seq2see or the tokenizers differ.
-    """
-    models = {key: _load_trainable(path, key) for key, path in paths.items()}
-    if len({bundle.tokenizers.fingerprint for bundle in models.values()}) > 1:
-        raise InputError(
-            "`train.init_from` and `loss.teacher` must have the same tokenizer, but differ"
-        )
-    return models
-
-
-def check_pretrained_max_length(models: Mapping[str, Bundle], max_length: int) -> None:
-    """Raise ConfigError if a model supports only shorter sentences than `max_length`."""
-    problems = [
-        Problem(
-            "batches.max_length",
-            f"must be at most {limit - 1}, since `{key}` supports {limit} tokens including "
-            f"the end token, but is {max_length} instead",
-        )
-        for key, bundle in models.items()
-        for limit in find_component_length_limits(bundle.config).values()
-        if limit <= max_length
-    ]
-    if problems:
-        raise ConfigError(*problems)
-
-
-def override_finetuned_model_config(
-    config: ModelConfig, overrides: Mapping[str, Any]
-) -> ModelConfig:
-    """Return the config of a model to fine-tune, with `overrides` applied.
+def _override_dropout(config: ModelConfig, settings: Mapping[str, Any]) -> ModelConfig:
+    """Return the config of a model to fine-tune with the settings of `[model]` applied.
 
     Raise ConfigError if anything except dropout would change.
     """
+    overrides = {key: value for key, value in settings.items() if key != "preset"}
     changed = config.replace(**overrides)
-    old, new = (dict(flatten_table(each.model_dump())) for each in (config, changed))
     problems = [
         Problem(
             f"model.{path}",
-            f"must be {old.get(path)} as in `train.init_from`, but is {value} instead: leave it "
-            f"out, or add model.{path}={old.get(path)}",
+            f"must be {old} as in `train.init_from`, but is {new} instead: leave it out, or add "
+            f"model.{path}={old}",
         )
-        for path, value in new.items()
-        if old.get(path) != value and not path.startswith("dropout.")
+        for path, old, new in find_differences(config.model_dump(), changed.model_dump())
+        if not path.startswith("dropout.")
     ]
     if problems:
         raise ConfigError(*problems)
     return changed
 
 
-def _load_trainable(path: Path, key: str) -> Bundle:
-    """Load a model directory; raise InputError if its special tokens are not those of training."""
+def _load_trainable(path: Path, key: str, max_length: int) -> Bundle:
+    """Load a model directory.
+
+    Raise InputError if its special tokens are not those of training, and ConfigError if it supports
+    only shorter sentences.
+    """
     bundle = Bundle.load(path)
+    if problems := list(find_length_problems(bundle.config, max_length, key)):
+        raise ConfigError(*problems)
     if bundle.special_tokens != StartAndEndTokenIds() or bundle.config.pad_id != PAD_ID:
         raise InputError(
             f"`{key}` must be a model that was trained by seq2see, but {path} uses other special "
@@ -108,29 +79,19 @@ class RunBuilder:
     base_directory: Path
     """Directory that paths of `run_config` are relative to."""
     directory: RunDirectory
-    workers: WorkerCommunicator
-
-    def for_single_process(self) -> RunBuilder:
-        """Return a builder of the same run in one process, which shares what is loaded already."""
-        single = copy(self)
-        single.workers = WorkerCommunicator()
-        return single
+    workers: WorkerCommunicator = field(default_factory=WorkerCommunicator)
 
     @cached_property
     def corpora(self) -> dict[str, Corpus]:
         """Corpora by recipe key."""
         data = self.run_config.data
-        return {
-            key: data.build_corpus(config, self.base_directory)
-            for key, config in self._corpus_configs.items()
-        }
-
-    @cached_property
-    def _corpus_configs(self) -> dict[str, CorpusConfig]:
-        data = self.run_config.data
         configs: dict[str, CorpusConfig] = dict(zip(self.training_keys, data.train, strict=True))
-        test = {"data.test": data.test} if data.test else {}
-        return {**configs, "data.valid": data.valid, **test}
+        configs["data.valid"] = data.valid
+        if data.test:
+            configs["data.test"] = data.test
+        return {
+            key: data.build_corpus(config, self.base_directory) for key, config in configs.items()
+        }
 
     @cached_property
     def training_keys(self) -> list[str]:
@@ -142,15 +103,10 @@ class RunBuilder:
         """Recipe keys of the validation set and, if the recipe has one, the test set."""
         return [key for key in self.corpora if key not in self.training_keys]
 
-    @cached_property
-    def corpus_records(self) -> dict[str, CorpusRecord]:
-        """What is known of the prepared corpora, by recipe key."""
-        return self.directory.read_corpus_records()
-
     def encoding_options(self, key: str, tokenizers: TokenizerPair) -> EncodingOptions:
         """Return the options to encode the corpus of a recipe key."""
         batches, is_training = self.run_config.batches, key in self.training_keys
-        tag = getattr(self._corpus_configs[key], "tag", "")
+        tag = getattr(self.corpora[key].config, "tag", "")
         store_text = is_training and batches.subword_dropout > 0
         return EncodingOptions(tokenizers, batches.max_length, tag, store_text)
 
@@ -162,7 +118,7 @@ class RunBuilder:
                 self.directory.cache / record.directory,
                 self.encoding_options(key, self.tokenizers),
             )
-            for key, record in self.corpus_records.items()
+            for key, record in self.directory.read_corpus_records().items()
         }
 
     @cached_property
@@ -171,30 +127,29 @@ class RunBuilder:
         return {key: list(self.corpora[key]) for key in self.evaluation_keys}
 
     @cached_property
-    def pretrained_model_paths(self) -> dict[str, Path]:
-        """Model directories by recipe key; raise ConfigError for an undefined variable."""
-        paths = {}
-        for key, path in self.run_config.pretrained_model_paths.items():
-            paths[key] = self.base_directory / expand_environment_variables(path, key)
-        return paths
-
-    def compute_model_checksums(self) -> dict[str, str]:
-        """Return the SHA-256 of the weights of the pretrained models, by recipe key."""
-        checksums = {}
-        for key, path in self.pretrained_model_paths.items():
-            with reading(path):
-                checksums[key] = compute_sha256(path / WEIGHTS_FILE)
-        return checksums
-
-    @cached_property
     def pretrained_models(self) -> dict[str, Bundle]:
-        """Models that the run starts from or learns from, by recipe key."""
-        return load_pretrained_models(self.pretrained_model_paths)
+        """Models that the run starts from or learns from, by recipe key.
 
-    @cached_property
-    def model_overrides(self) -> dict[str, Any]:
-        """Keys of `[model]` except the preset. Fine-tuning may only change dropout."""
-        return {key: value for key, value in self.run_config.model.items() if key != "preset"}
+        Raise InputError if a model was not trained by seq2see or the tokenizers differ, and
+        ConfigError for an undefined variable.
+        """
+        config = self.run_config
+        paths = {"train.init_from": config.train.init_from, "loss.teacher": config.loss.teacher}
+        models = {}
+        for key, path in paths.items():
+            if path:
+                directory = self.base_directory / expand_environment_variables(path, key)
+                models[key] = _load_trainable(directory, key, config.batches.max_length)
+        if len({bundle.tokenizers.fingerprint for bundle in models.values()}) > 1:
+            raise InputError(
+                "`train.init_from` and `loss.teacher` must have the same tokenizer, but differ"
+            )
+        return models
+
+    @property
+    def model_checksums(self) -> dict[str, str]:
+        """Checksums of the pretrained models, by recipe key."""
+        return {key: str(model.config_checksum) for key, model in self.pretrained_models.items()}
 
     @cached_property
     def tokenizers(self) -> TokenizerPair:
@@ -202,15 +157,10 @@ class RunBuilder:
         return TokenizerPair.load(self.directory.path)
 
     @cached_property
-    def training_text(self) -> TrainingTextStatistics | None:
-        """Statistics of the training text, measured at the start of the run."""
-        return self.directory.read_training_text()
-
-    @cached_property
     def model_config(self) -> ModelConfig:
         """Model config for the vocabulary of the tokenizers, or of the model to fine-tune."""
         if bundle := self.pretrained_models.get("train.init_from"):
-            return override_finetuned_model_config(bundle.config, self.model_overrides)
+            return _override_dropout(bundle.config, self.run_config.model)
         source, target = self.tokenizers.source, self.tokenizers.target
         target_vocab_size = None if self.tokenizers.is_joint else target.vocab_size
         return self.run_config.build_model_config(source.vocab_size, target_vocab_size)
@@ -237,7 +187,7 @@ class RunBuilder:
         """Build what updates the weights, with a schedule for this number of updates."""
         config = self.run_config
         return ModelUpdater(
-            self.workers.wrap_module(objective),
+            self.workers.wrap_module(objective, config.train.fsdp),
             build_optimizer(config.optimizer, objective, self.workers),
             LearningRateSchedule(config.schedule, self.model_config.d_model, num_updates),
             config.optimizer.max_grad_norm,
@@ -261,23 +211,19 @@ class RunBuilder:
             [corpus.weight for corpus in data.train],
         )
 
-    @cached_property
-    def updates_per_epoch(self) -> int:
-        """Number of updates of the first epoch; later epochs differ little."""
-        return sum(1 for _ in self.batch_sampler.remaining_updates(DataPosition()))
-
     def build_loader(self) -> BatchLoader:
         """Build the loader of this worker's batches."""
         return BatchLoader(
             self._encoded_training_corpora,
             self.batch_sampler,
-            self.workers.data_shard,
+            WorkerShard(self.workers.rank, self.workers.world_size),
             self.run_config.batches.subword_dropout,
             self.run_config.train.seed,
         )
 
     def build_evaluator(self, key: str) -> CorpusEvaluator:
         """Build the evaluator of the validation or test set, given by its recipe key."""
+        text = self.directory.read_training_text()
         return CorpusEvaluator(
             self.evaluation_pairs[key],
             self.encoded_corpora[key],
@@ -286,5 +232,5 @@ class RunBuilder:
             self.workers,
             partial(self.build_objective, with_teacher=False),
             self.run_config.batches,
-            self.training_text.max_sentences_per_line if self.training_text else 1,
+            text.max_sentences_per_line if text else 1,
         )

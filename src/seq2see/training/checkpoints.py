@@ -297,18 +297,13 @@ class CheckpointDirectory:
         return [update for update in updates if update % self.config.interval == 0]
 
     def _delete_old(self, protected_updates: set[int]) -> None:
+        """Delete the checkpoints that are not kept, and incomplete ones of killed runs."""
         kept = {*self._regular(self.saved_updates())[-self.config.keep_last :], *protected_updates}
-        self._delete_partial()
-        for update in self.saved_updates():
+        for update in set(self.saved_updates()) - kept:
             # Rename first: if the run is killed now, no incomplete checkpoint keeps a valid name.
-            if update not in kept:
-                with suppress(OSError):
-                    path = self.path(update)
-                    path.rename(path.with_name(path.name + PARTIAL_SUFFIX))
-        self._delete_partial()
-
-    def _delete_partial(self) -> None:
-        """Delete incomplete checkpoints: not completely written, or to be deleted."""
+            with suppress(OSError):
+                path = self.path(update)
+                path.rename(path.with_name(path.name + PARTIAL_SUFFIX))
         for path in self.directory.glob(f"*{PARTIAL_SUFFIX}"):
             shutil.rmtree(path, ignore_errors=True)
 

@@ -134,16 +134,8 @@ class RunConfig(Config):
 
     def conflicts(self) -> Iterator[Problem]:
         """Yield the problems of sections that do not fit together."""
-        needed = self.batches.max_length + 1  # with the end-of-sentence token
         model = self.build_model_config(self.tokenizer.vocab_size)
-        for name, limit in find_component_length_limits(model).items():
-            if limit < needed:
-                yield Problem(
-                    f"model.{name}.max_length",
-                    f"must be at least {needed}, for "
-                    f"batches.max_length = {self.batches.max_length} and the end of the sentence, "
-                    f"but is {limit} instead",
-                )
+        yield from find_length_problems(model, self.batches.max_length, "model")
         if bool(self.loss.teacher) != (self.loss.distillation_weight > 0):
             yield Problem(
                 "loss.teacher", "must be given if and only if `loss.distillation_weight` is above 0"
@@ -165,12 +157,6 @@ class RunConfig(Config):
     ) -> ModelConfig:
         """Return the config of the model; the target size is None for a common vocabulary."""
         return _build_model_config(self.model, vocab_size, target_vocab_size)
-
-    @property
-    def pretrained_model_paths(self) -> dict[str, str]:
-        """Model directories that the run starts from or learns from, by recipe key."""
-        paths = {"train.init_from": self.train.init_from, "loss.teacher": self.loss.teacher}
-        return {key: path for key, path in paths.items() if path}
 
 
 def build_demo_config(max_epochs: float, seed: int) -> RunConfig:
@@ -199,18 +185,22 @@ def build_demo_config(max_epochs: float, seed: int) -> RunConfig:
     )
 
 
-def find_component_length_limits(config: ModelConfig) -> dict[str, int]:
-    """Return the maximum number of tokens per sentence, by the part of the model that limits it."""
+def find_length_problems(config: ModelConfig, max_length: int, key: str) -> Iterator[Problem]:
+    """Yield a problem for each part of a model that supports only shorter sentences.
+
+    `key` is the recipe key of the model.
+    """
     attention = config.resolve_attention("encoder_attention")
-    limits = {
-        "positions": config.max_positions,
-        "encoder_attention": (
-            attention.max_length
-            if "max_length" in ATTENTION_KINDS[attention.kind].settings
-            else None
-        ),
-    }
-    return {name: limit for name, limit in limits.items() if limit is not None}
+    limits = {"positions": config.max_positions}
+    if "max_length" in ATTENTION_KINDS[attention.kind].settings:
+        limits["encoder_attention"] = attention.max_length
+    for name, limit in limits.items():
+        if limit is not None and limit <= max_length:
+            yield Problem(
+                "batches.max_length",
+                f"must be at most {limit - 1}, since {name}.max_length of `{key}` is {limit}, "
+                f"including the end token, but is {max_length} instead",
+            )
 
 
 def list_model_setting_names() -> list[str]:

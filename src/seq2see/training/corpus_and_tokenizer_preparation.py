@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -33,22 +32,14 @@ from seq2see.text.training_text_statistics import (
     TrainingTextStatistics,
     measure_training_text,
 )
-from seq2see.training.builder import (
-    RunBuilder,
-    check_pretrained_max_length,
-    override_finetuned_model_config,
-)
-from seq2see.training.config import RunConfig
-from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.builder import RunBuilder
 from seq2see.training.process_and_update_counts import choose_processes
-from seq2see.training.run_directory import CorpusRecord, RunDirectory, RunPlan
+from seq2see.training.run_directory import CorpusRecord, RunPlan
 
 
-@dataclass(frozen=True, slots=True)
-class RunReadyToStart:
-    """A run whose files are written and whose workers have not started."""
+class RunReadyToStart(NamedTuple):
+    """What is known of a run whose files are written and whose workers have not started."""
 
-    builder: RunBuilder
     processes: int
     """Number of worker processes to start on this machine."""
     notes: list[str]
@@ -57,36 +48,32 @@ class RunReadyToStart:
 
 @contextmanager
 def prepare_run(
-    run_config: RunConfig,
-    base_directory: Path,
-    directory: RunDirectory,
-    resume: bool = False,
-    on_stage: StageCallback = lambda *_: None,
+    builder: RunBuilder, resume: bool = False, on_stage: StageCallback = lambda *_: None
 ) -> Iterator[RunReadyToStart]:
     """Check the settings and the data, and write all files that the workers read.
 
-    Paths of `run_config` are relative to `base_directory`. The directory is locked within the
-    context, so that no other run replaces the files. Raise ConfigError or InputError if the run
-    cannot be started or resumed.
+    The directory is locked within the context, so that no other run replaces the files. Raise
+    ConfigError or InputError if the run cannot be started or resumed.
     """
+    directory = builder.directory
     directory.check_can_start(resume)
     is_resumed = directory.has_run
-    builder = RunBuilder(run_config, base_directory, directory, WorkerCommunicator())
-    if bundle := builder.pretrained_models.get("train.init_from"):
-        override_finetuned_model_config(bundle.config, builder.model_overrides)
-    prepared_text = None if is_resumed else _read_training_text(builder, on_stage)
+    if "train.init_from" in builder.pretrained_models:
+        _ = builder.model_config  # raises its errors before anything is written
     plan = _load_plan(builder) if is_resumed else None
+    prepared_text = None if is_resumed else _read_training_text(builder, on_stage)
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
         if prepared_text:
             directory.check_can_start()  # another run may have started meanwhile
-            prepared_text.tokenizers.save(directory.path)
-            directory.write_training_text(prepared_text.statistics)
+            tokenizers, statistics = prepared_text
+            tokenizers.save(directory.path)
+            directory.write_training_text(statistics)
         _encode_corpora(builder, on_stage)
         # raise their errors before the start
-        _ = builder.model_config, builder.batch_sampler, builder.training_text
+        _ = builder.model_config, builder.batch_sampler, directory.read_training_text()
         processes = plan.processes if plan else _choose_processes(builder)
-        yield RunReadyToStart(builder, processes, [*_notes(builder, processes)])
+        yield RunReadyToStart(processes, [*_notes(builder, processes)])
 
 
 def _load_plan(builder: RunBuilder) -> RunPlan:
@@ -94,25 +81,17 @@ def _load_plan(builder: RunBuilder) -> RunPlan:
     fingerprints = {
         f"{corpus.name} ({key})": corpus.fingerprint for key, corpus in builder.corpora.items()
     }
-    checksums = builder.compute_model_checksums()
-    return builder.directory.load_plan(builder.run_config, checksums, fingerprints)
+    return builder.directory.load_plan(builder.run_config, builder.model_checksums, fingerprints)
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedText:
-    """What the first reading of the training text results in."""
-
-    tokenizers: TokenizerPair
-    statistics: TrainingTextStatistics | None
-
-
-def _read_training_text(builder: RunBuilder, on_stage: StageCallback) -> _PreparedText:
-    """Check the corpora of a new run, train its tokenizers and measure its training text.
+def _read_training_text(
+    builder: RunBuilder, on_stage: StageCallback
+) -> tuple[TokenizerPair, TrainingTextStatistics | None]:
+    """Check the corpora of a new run; return its tokenizers and the statistics of its text.
 
     Nothing is written.
     """
     config, pretrained = builder.run_config, builder.pretrained_models
-    check_pretrained_max_length(pretrained, config.batches.max_length)
     reader = _TrainingTextReader(config.tokenizer.max_lines, config.tokenizer.joint, on_stage)
     samples = {
         key: reader.read(corpus) if key in builder.training_keys else sample_pairs(corpus)
@@ -137,7 +116,7 @@ def _read_training_text(builder: RunBuilder, on_stage: StageCallback) -> _Prepar
         config.batches.max_length,
         lambda num_pairs, _: on_stage("measuring the training text", num_pairs),
     )
-    return _PreparedText(tokenizers, statistics)
+    return tokenizers, statistics
 
 
 def _check_usable_pairs(
@@ -148,7 +127,10 @@ def _check_usable_pairs(
         block = PairBlock([p.source for p in sample.pairs], [p.target for p in sample.pairs])
         blocks = chain([block], sample.corpus.read_blocks())  # the text is rarely needed
         if not has_pairs_within_limits(blocks, builder.encoding_options(key, tokenizers)):
-            raise _no_usable_pair(sample.corpus)
+            raise InputError(
+                f"{sample.corpus.name} has no usable pair: all are empty or longer than "
+                "batches.max_length"
+            )
 
 
 class _TrainingTextReader:
@@ -196,19 +178,14 @@ def _encode_corpora(builder: RunBuilder, on_stage: StageCallback) -> None:
         options = builder.encoding_options(key, builder.tokenizers)
         cache, threads = builder.directory.cache, torch.get_num_threads()
         encoded = encode_corpus(corpus, options, cache, threads, count)
-        if not len(encoded):
-            raise _no_usable_pair(corpus)
         num_pairs = len(encoded) + encoded.skipped.empty + encoded.skipped.too_long
         records[key] = CorpusRecord(
-            corpus.name, corpus.fingerprint, num_pairs, encoded.directory.name
+            name=corpus.name,
+            fingerprint=corpus.fingerprint,
+            pairs=num_pairs,
+            directory=encoded.directory.name,
         )
     builder.directory.write_corpus_records(records)
-
-
-def _no_usable_pair(corpus: Corpus) -> InputError:
-    return InputError(
-        f"{corpus.name} has no usable pair: all are empty or longer than batches.max_length"
-    )
 
 
 def _choose_processes(builder: RunBuilder) -> int:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from seq2see.data.batch_loader import Batch, WorkerShard
+from seq2see.data.batch_loader import Batch
 from seq2see.errors import Seq2SeeError, TrainingError
 from seq2see.text import PackedIds
 from seq2see.training.objective import Objective
@@ -72,53 +72,47 @@ def copy_into(values: Tensor, target: Tensor) -> None:
     target.detach().copy_(shard_like(values, target))
 
 
+def unsharded_copy(objective: Objective, build_unsharded: Callable[[], Objective]) -> Objective:
+    """Return the objective in a form that this worker can compute without the others.
+
+    With FSDP it is a copy, because workers decode at different speeds.
+    """
+    if not isinstance(objective, FSDPModule):
+        return objective
+    copy = build_unsharded()
+    for values, tensor in zip(
+        objective.model.state_dict().values(), copy.model.state_dict().values(), strict=True
+    ):
+        copy_into(full_tensor(values), tensor)
+    return copy
+
+
 class WorkerCommunicator:
     """The worker processes of a run and their collectives: one process, DDP or FSDP."""
 
-    def __init__(self, kind: Literal["single", "ddp", "fsdp"] = "single") -> None:
+    def __init__(self, is_single: bool = True) -> None:
         """Create the communicator of one process, or of the process group that it has joined."""
-        self._kind = kind
+        self._is_single = is_single
         self.rank, self.world_size, self.local_world_size = 0, 1, 1
-        if kind != "single":
+        if not is_single:
             self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
             self.local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.world_size))
         self.device = worker_device()
-
-    @property
-    def data_shard(self) -> WorkerShard:
-        """Part of each batch that this worker trains on."""
-        return WorkerShard(self.rank, self.world_size)
 
     @property
     def is_main(self) -> bool:
         """Whether this is the main process, which writes files and messages."""
         return self.rank == 0
 
-    def wrap_module(self, objective: Objective) -> nn.Module:
+    def wrap_module(self, objective: Objective, fsdp: bool = False) -> nn.Module:
         """Return the module to train; its gradients are the mean over the workers."""
-        if self._kind == "single":
+        if self._is_single:
             return objective
-        if self._kind == "fsdp":
+        if fsdp:
             return apply_fsdp(objective, self.device.type)
         module = DistributedDataParallel(objective, gradient_as_bucket_view=True)
         _build_ddp_buckets(module)
         return module
-
-    def unsharded_copy(
-        self, objective: Objective, build_unsharded: Callable[[], Objective]
-    ) -> Objective:
-        """Return the objective in a form that this worker can compute without the others.
-
-        With FSDP it is a copy, because workers decode at different speeds.
-        """
-        if self._kind != "fsdp":
-            return objective
-        copy = build_unsharded()
-        for values, tensor in zip(
-            objective.model.state_dict().values(), copy.model.state_dict().values(), strict=True
-        ):
-            copy_into(full_tensor(values), tensor)
-        return copy
 
     def all_reduce(self, values: Tensor) -> Tensor:
         """Sum values over all workers in place, and return them."""

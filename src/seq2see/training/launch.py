@@ -16,14 +16,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from threading import Thread
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -34,10 +33,8 @@ from torch.distributed.rendezvous import rendezvous
 from seq2see.errors import TrainingError
 from seq2see.progress_callbacks import MessageCallback, StageCallback
 from seq2see.training.builder import RunBuilder
-from seq2see.training.config import RunConfig
-from seq2see.training.corpus_and_tokenizer_preparation import RunReadyToStart, prepare_run
+from seq2see.training.corpus_and_tokenizer_preparation import prepare_run
 from seq2see.training.distributed import WorkerCommunicator
-from seq2see.training.run_directory import RunDirectory
 from seq2see.training.trainer import (
     STOP_SIGNALS,
     format_stop_message,
@@ -65,24 +62,9 @@ interpreter is shutting down by then, the process aborts (torch 2.13, without an
 """
 
 
-@dataclass(frozen=True)
-class WorkerArguments:
-    """Arguments of a worker process. The function must be picklable: defined in a module."""
-
-    run_config: RunConfig
-    base_directory: Path
-    """Directory that file names of the recipe are relative to."""
-    run_directory: Path
-    create_display: ProgressDisplayFactory
-
-    def builder(self, workers: WorkerCommunicator) -> RunBuilder:
-        """Return a builder of the run for one of its workers."""
-        directory = RunDirectory(self.run_directory)
-        return RunBuilder(self.run_config, self.base_directory, directory, workers)
-
-
 def train_run(
-    arguments: WorkerArguments,
+    builder: RunBuilder,
+    create_display: ProgressDisplayFactory,
     resume: bool,
     on_message: MessageCallback,
     show_stages: Callable[[], AbstractContextManager[StageCallback]],
@@ -91,56 +73,37 @@ def train_run(
 
     In a process that torchrun has started, train as one worker of torchrun's group. torchrun
     restarts failed workers with the same arguments, so a run is continued there without `resume`.
-    `show_stages` shows the stages of the preparation.
+    `create_display` must be picklable: defined in a module. `show_stages` shows the stages of the
+    preparation.
     """
-    is_torchrun, directory = is_torchrun_worker(), RunDirectory(arguments.run_directory)
+    is_torchrun, directory = is_torchrun_worker(), builder.directory
     with ExitStack() as preparation:
 
-        def prepare() -> RunReadyToStart:
+        def prepare() -> int:
             with show_stages() as on_stage:
-                context = prepare_run(
-                    arguments.run_config,
-                    arguments.base_directory,
-                    directory,
-                    resume or is_torchrun,
-                    on_stage,
-                )
+                context = prepare_run(builder, resume or is_torchrun, on_stage)
                 prepared = preparation.enter_context(context)
             for note in prepared.notes:
                 on_message(note)
-            return prepared
+            return prepared.processes
 
         if is_torchrun:
-            with join_worker_group(arguments.run_config.train.fsdp) as workers:
+            with join_worker_group() as workers:
                 if directory.has_run and not resume and workers.is_main:
                     on_message(
                         f"continuing the run in {directory.path}, as torchrun may have restarted it"
                     )
                 workers.run_on_main(prepare)
-                ending = train_as_worker(
-                    arguments.builder(workers), arguments.create_display, may_choose_processes=False
-                )
+                worker_builder = replace(builder, workers=workers)
+                ending = train_as_worker(worker_builder, create_display, may_choose_processes=False)
         else:
             with signals_as_errors():
-                prepared = prepare()
-                if prepared.processes == 1:
-                    ending = train_as_worker(prepared.builder, arguments.create_display)
+                if (processes := prepare()) == 1:
+                    ending = train_as_worker(builder, create_display)
                 else:
-                    endings = run_in_worker_processes(
-                        _train_as_launched_worker, prepared.processes, arguments, on_message
-                    )
-                    ending = next(filter(None, endings))
+                    ending = train_in_processes(processes, builder, create_display, on_message)
     assert ending
     return ending
-
-
-def _train_as_launched_worker(arguments: WorkerArguments) -> RunEnding | None:
-    """Train as one of the workers of `run_in_worker_processes`.
-
-    Return None if the run continues without this worker.
-    """
-    with join_worker_group(arguments.run_config.train.fsdp) as workers:
-        return train_as_worker(arguments.builder(workers), arguments.create_display)
 
 
 def is_torchrun_worker() -> bool:
@@ -148,19 +111,22 @@ def is_torchrun_worker() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ or "WORLD_SIZE" in os.environ
 
 
-def run_in_worker_processes(
-    function: Callable[[Any], Any], processes: int, argument: Any, on_message: MessageCallback
-) -> list[Any]:
-    """Run a picklable function in several processes and return the results by rank.
+def train_in_processes(
+    processes: int,
+    builder: RunBuilder,
+    create_display: ProgressDisplayFactory,
+    on_message: MessageCallback,
+) -> RunEnding | None:
+    """Train a prepared run in several processes and return how it ended.
 
     If a process is killed, all of them are restarted, at most three times. SIGINT and SIGTERM are
     forwarded to the processes. Raise TrainingError if a signal stops them or a process is killed
     again, and the error of a process that fails.
     """
     for restarts_left in reversed(range(_MAX_RESTARTS + 1)):
-        workers = LaunchedWorkers(function, processes, argument)
+        workers = LaunchedWorkers(processes, builder, create_display)
         try:
-            return workers.collect_results()
+            return workers.join()
         except WorkerKilledError as error:
             if not restarts_left:
                 raise
@@ -175,13 +141,17 @@ class WorkerKilledError(TrainingError):
 
 
 class LaunchedWorkers:
-    """Worker processes that run a function once, each connected to this process by a pipe."""
+    """Worker processes that train a run, each connected to this process by a pipe."""
 
-    def __init__(self, function: Callable[[Any], Any], processes: int, argument: Any) -> None:
+    def __init__(
+        self, processes: int, builder: RunBuilder, create_display: ProgressDisplayFactory
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._stop_signal: signal.Signals | None = None
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self._processes: dict[Connection, BaseProcess] = {}
+        # Without what the builder has loaded in this process.
+        arguments = replace(builder), create_display
         # A signal during the start of a worker waits until the worker can handle it.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
@@ -189,7 +159,7 @@ class LaunchedWorkers:
                 receiver, sender = context.Pipe(duplex=False)
                 environment = self._build_environment(rank, processes)
                 process = context.Process(
-                    target=_run_worker, args=(function, argument, environment, sender), daemon=True
+                    target=_run_worker, args=(*arguments, environment, sender), daemon=True
                 )
                 process.start()
                 sender.close()
@@ -207,22 +177,23 @@ class LaunchedWorkers:
             "TORCHELASTIC_USE_AGENT_STORE": "True",
         }
 
-    def collect_results(self) -> list[Any]:
-        """Wait for the workers and return their results by rank; raise the error of a worker."""
-        results: dict[Connection, Any] = {}
+    def join(self) -> RunEnding | None:
+        """Wait for the workers; return the result of the main one, or raise the error of any."""
+        running, endings = set(self._processes), []
         with handle_signals(self._forward_signal):
-            while len(results) < len(self._processes):
-                for pipe in wait([*(self._processes.keys() - results.keys())]):
+            while running:
+                for pipe in wait([*running]):
                     assert isinstance(pipe, Connection)
-                    results[pipe] = self._receive(pipe)
-        return [results[pipe] for pipe in self._processes]
+                    running.remove(pipe)
+                    endings.append(self._receive(pipe))
+        return next(filter(None, endings), None)
 
-    def _receive(self, pipe: Connection) -> Any:
+    def _receive(self, pipe: Connection) -> RunEnding | None:
         try:
-            result = pipe.recv()
+            result: RunEnding | Exception | None = pipe.recv()
         except EOFError:
             self._raise_killed(self._processes[pipe])
-        if isinstance(result, BaseException):
+        if isinstance(result, Exception):
             # A worker fails if another one was killed, since they are connected.
             wait([process.sentinel for process in self._processes.values()], _FAILURE_SECONDS)
             for process in self._processes.values():
@@ -255,16 +226,24 @@ class LaunchedWorkers:
 
 
 def _run_worker(
-    function: Callable[[Any], Any], argument: Any, environment: dict[str, str], results: Connection
+    builder: RunBuilder,
+    create_display: ProgressDisplayFactory,
+    environment: dict[str, str],
+    results: Connection,
 ) -> None:
-    """Send the result of a function, or its error, to the process that has started this one."""
+    """Train as one of the workers; send the result, or the error, to the process that waits.
+
+    The result is None if the run continues without this worker.
+    """
     os.environ.update(environment)
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)  # ends the process without a traceback
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     Thread(target=_exit_with_parent, daemon=True).start()
+    result: RunEnding | Exception | None
     try:
-        result = function(argument)
+        with join_worker_group() as workers:
+            result = train_as_worker(replace(builder, workers=workers), create_display)
     except Exception as error:
         error.add_note(traceback.format_exc())
         result = error
@@ -283,7 +262,7 @@ def _exit_with_parent() -> None:
 
 
 @contextmanager
-def join_worker_group(fsdp: bool = False) -> Iterator[WorkerCommunicator]:
+def join_worker_group() -> Iterator[WorkerCommunicator]:
     """Join the process group of torchrun's workers, or yield a group of this process only."""
     if "WORLD_SIZE" not in os.environ:
         yield WorkerCommunicator()
@@ -295,7 +274,7 @@ def join_worker_group(fsdp: bool = False) -> Iterator[WorkerCommunicator]:
         backend, store=store, rank=rank, world_size=world_size, timeout=_GROUP_TIMEOUT
     )
     try:
-        yield WorkerCommunicator("fsdp" if fsdp else "ddp")
+        yield WorkerCommunicator(is_single=False)
     finally:
         dist.destroy_process_group()
         time.sleep(_GLOO_RELEASE_SECONDS)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 import time
+from dataclasses import replace
 from itertools import islice
 
 import torch
 
 from seq2see.cpu import count_available_cores
+from seq2see.data.batch_sampler import START_POSITION
 from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.run_directory import RunPlan
 
@@ -77,7 +80,7 @@ def plan_processes_and_updates(
     if is_chosen and workers.world_size > 1:
         single_seconds = 0.0
         if workers.is_main:  # with all threads, while the others wait
-            single = builder.for_single_process()
+            single = replace(builder, workers=WorkerCommunicator())
             torch.set_num_threads(choose_threads(training.threads, 1))
             single_seconds = measure_update_seconds(single, single.build_objective())
         update_seconds[1] = float(workers.broadcast(single_seconds))
@@ -141,7 +144,8 @@ def _plan_updates(
     if training.max_updates:
         limits.append(float(training.max_updates))
     if training.max_epochs:
-        limits.append(training.max_epochs * builder.updates_per_epoch)
+        first_epoch = builder.batch_sampler.remaining_updates(START_POSITION)
+        limits.append(training.max_epochs * sum(1 for _ in first_epoch))  # others differ little
     if training.max_minutes:
         available = 60 * training.max_minutes - elapsed
         reserved = min(final_seconds, _MAX_EVALUATION_FRACTION * available)

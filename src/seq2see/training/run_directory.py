@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from seq2see.atomic_files import atomic_write
+from seq2see.bundle import DatasetInfo
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
-from seq2see.errors import ConfigError, InputError, Problem, reading
+from seq2see.errors import ConfigError, InputError, reading
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig
 
@@ -60,13 +61,9 @@ class RunPlan:
         return training_seconds + validation_seconds + (self.final_evaluation_seconds or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusRecord:
+class CorpusRecord(DatasetInfo):
     """What the workers need to know of a corpus."""
 
-    name: str
-    fingerprint: str
-    num_pairs: int
     directory: str
     """Name of the directory of the encoded corpus in the cache."""
 
@@ -124,9 +121,8 @@ class RunDirectory:
 
     def write_corpus_records(self, records: Mapping[str, CorpusRecord]) -> None:
         """Write what the workers need to know of the corpora, by recipe key."""
-        content = {key: asdict(record) for key, record in records.items()}
-        with atomic_write(self._index) as partial:
-            partial.write_text(json.dumps(content, indent=1), "utf-8")
+        content = {key: record.model_dump() for key, record in records.items()}
+        _write_json(self._index, content)
 
     def read_corpus_records(self) -> dict[str, CorpusRecord]:
         """Return what `write_corpus_records` has written."""
@@ -137,8 +133,7 @@ class RunDirectory:
     def write_training_text(self, statistics: TrainingTextStatistics | None) -> None:
         """Write the statistics of the training text, which become part of the model."""
         content = statistics.model_dump(mode="json") if statistics else None
-        with atomic_write(self._training_text) as partial:
-            partial.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+        _write_json(self._training_text, content)
 
     def read_training_text(self) -> TrainingTextStatistics | None:
         """Return what `write_training_text` has written.
@@ -163,9 +158,7 @@ class RunDirectory:
         """Write `run.json`: recipe, plan and checksums."""
         checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
         recipe = run_config.model_dump(mode="json")
-        content = {"recipe": recipe, "plan": asdict(plan), **checksums}
-        with atomic_write(self.path / RUN_FILE) as partial:
-            partial.write_text(json.dumps(content, indent=1), "utf-8")
+        _write_json(self.path / RUN_FILE, {"recipe": recipe, "plan": asdict(plan), **checksums})
 
     def read_plan(self) -> RunPlan:
         """Return the plan of the run."""
@@ -193,10 +186,15 @@ class RunDirectory:
             raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
         old = {**stored_recipe.model_dump(mode="json"), "models": content["models"]}
         new = {**run_config.model_dump(mode="json"), "models": model_checksums or {}}
-        if found := list(_find_differences(old, new)):
-            raise ConfigError(*(f"cannot resume with changed settings: {each}" for each in found))
+        if changes := [_describe_change(*each) for each in find_differences(old, new)]:
+            raise ConfigError(*changes)
         _check_corpora_unchanged(content["corpora"], corpus_fingerprints or {})
         return plan
+
+
+def _write_json(path: Path, content: object) -> None:
+    with atomic_write(path) as partial:
+        partial.write_text(json.dumps(content, indent=1), "utf-8")
 
 
 def _acquire_lock(descriptor: int) -> bool:
@@ -224,24 +222,24 @@ def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> 
         )
 
 
-def flatten_table(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted path and the value of each key of a nested table."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from flatten_table(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
+def find_differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the dotted path, old and new value of each key whose value differs; None if unset."""
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before or after, Mapping):  # a table may be unset
+            yield from find_differences(before or {}, after or {}, f"{prefix}{name}.")
+        elif before != after:
+            yield f"{prefix}{name}", before, after
 
 
-def _find_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a description of each key whose value differs."""
-    old, new = (dict(flatten_table(table)) for table in (old, new))
-    for path in sorted(old.keys() | new.keys()):
-        values = old.get(path), new.get(path)
-        if values[0] != values[1]:
-            old_text, new_text = ("unset" if x is None else json.dumps(x) for x in values)
-            advice = _advice(path, values[0])
-            yield Problem(path, f"was {old_text}, but is {new_text} instead{advice}")
+def _describe_change(path: str, old: Any, new: Any) -> str:
+    old_text, new_text = ("unset" if x is None else json.dumps(x) for x in (old, new))
+    return (
+        f"cannot resume with changed settings: `{path}` was {old_text}, but is {new_text} instead"
+        f"{_advice(path, old)}"
+    )
 
 
 def _advice(path: str, old: Any) -> str:

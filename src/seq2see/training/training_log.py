@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from seq2see import draw
 from seq2see.atomic_files import atomic_write
 from seq2see.training.checkpoints import TrainingProgress, UpdateReport
 
-
-class LogDestination(Protocol):
-    """Destination of log records, for example a file or a terminal."""
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        """Write a record. Its keys `kind` and `update` are always set."""
-        ...
+RecordWriter = Callable[[Mapping[str, Any]], None]
+"""Writes a record to a file or to the terminal. Its keys `kind` and `update` are always set."""
 
 
 class JsonlLogWriter:
@@ -72,7 +67,7 @@ LOG_INTERVAL = 10
 class TrainingLog:
     """Writes the records of a run to all writers."""
 
-    def __init__(self, writers: Sequence[LogDestination]) -> None:
+    def __init__(self, writers: Sequence[RecordWriter]) -> None:
         self._writers = writers
 
     def write_reports(self, progress: TrainingProgress) -> None:
@@ -86,7 +81,7 @@ class TrainingLog:
         head = {"kind": kind, "update": progress.update, "epoch": progress.epoch}
         full_record = {**head, "seconds": round(progress.seconds, 3), **record}
         for writer in self._writers:
-            writer.write(full_record)
+            writer(full_record)
 
 
 def _summarize(reports: list[UpdateReport]) -> dict[str, float]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from seq2see.bundle import Bundle, DatasetInfo, Provenance, ReportedScore
+from seq2see.bundle import Bundle, Provenance, ReportedScore
 from seq2see.cpu import gc_frozen, tune_malloc
 from seq2see.engines.ctranslate2_engine import PROBE_FILE
 from seq2see.engines.loading import STOP_RULE_NOTE
@@ -27,6 +27,7 @@ from seq2see.training.checkpoints import (
     load_model_tensors,
 )
 from seq2see.training.config import RunConfig
+from seq2see.training.distributed import WorkerCommunicator
 from seq2see.training.objective import Objective
 from seq2see.training.process_and_update_counts import (
     FINAL_EVALUATION,
@@ -37,7 +38,7 @@ from seq2see.training.run_directory import RunPlan
 from seq2see.training.trainer import Trainer
 from seq2see.training.training_log import (
     JsonlLogWriter,
-    LogDestination,
+    RecordWriter,
     TensorBoardWriter,
     TrainingLog,
     is_tensorboard_installed,
@@ -73,26 +74,22 @@ class FinalModelWriter:
             weights,
             max_length=config.batches.max_length,
             provenance=self._build_provenance(),
-            training_text=self._builder.training_text,
+            training_text=self._builder.directory.read_training_text(),
         )
         self._builder.workers.run_on_main(lambda: self._save(bundle))
 
     def _save(self, bundle: Bundle) -> None:
         directory = self._builder.directory
         bundle.save(directory.path)
-        self._write_int8_probes()
-        save_training_curves(
-            read_training_log(directory.log), directory.curves, " → ".join(bundle.languages)
-        )
-
-    def _write_int8_probes(self) -> None:
-        """Store source sentences by which int8 inference is checked on the user's CPU."""
+        # Source sentences by which int8 inference is checked on the user's CPU.
         num_probes = self._builder.run_config.checkpoints.int8_probes
         pairs = self._builder.evaluation_pairs["data.valid"][:num_probes]
-        path = self._builder.directory.path / PROBE_FILE
-        path.unlink(missing_ok=True)
+        probes = directory.path / PROBE_FILE
+        probes.unlink(missing_ok=True)
         if pairs:
-            path.write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
+            probes.write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
+        title = " → ".join(bundle.languages)
+        save_training_curves(read_training_log(directory.log), directory.curves, title)
 
     def _build_provenance(self) -> Provenance:
         """Score the model and return how it was made."""
@@ -103,15 +100,14 @@ class FinalModelWriter:
             results[name] = self._evaluate(key, "exact")
             record = {"data": name, **results[name].log_record()}
             self._log.write("result", self._progress, record)
-        stop_rule = self._choose_stop_rule(results["validation set"])
+        # An overconfident model with a small vocabulary finishes wrong hypotheses first, which
+        # fill the beam: then the faster stop rule loses BLEU.
+        fast = self._evaluate("data.valid", "beam_full")
+        lost_bleu = results["validation set"].metric_value("bleu") - fast.metric_value("bleu")
+        stop_rule = "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
         return Provenance(
             recipe=builder.run_config.model_dump(mode="json"),
-            data=[
-                DatasetInfo(
-                    name=record.name, fingerprint=record.fingerprint, pairs=record.num_pairs
-                )
-                for record in builder.corpus_records.values()
-            ],
+            data=[*builder.directory.read_corpus_records().values()],
             scores=[
                 ReportedScore(
                     data=name, metric=score.name, value=score.value, signature=score.signature
@@ -132,23 +128,15 @@ class FinalModelWriter:
         self._progress.seconds += time.perf_counter() - start
         return result
 
-    def _choose_stop_rule(self, exact: ValidationResult) -> StopRule:
-        """Return the faster stop rule if it loses almost no BLEU on the validation set.
 
-        An overconfident model with a small vocabulary finishes wrong hypotheses first, which fill
-        the beam.
-        """
-        fast = self._evaluate("data.valid", "beam_full")
-        lost_bleu = exact.metric_value("bleu") - fast.metric_value("bleu")
-        return "beam_full" if lost_bleu <= MAX_BLEU_LOSS else "exact"
-
-
-class ProgressDisplay(LogDestination, Protocol):
+class ProgressDisplay(Protocol):
     """Shows the records of a run to the user."""
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Show a record."""
 
     def close(self) -> None:
         """Restore the terminal."""
-        ...
 
 
 ProgressDisplayFactory = Callable[[RunConfig, RunPlan, TrainingProgress], ProgressDisplay]
@@ -179,17 +167,15 @@ def train_as_worker(
     """
     workers = builder.workers
     tune_malloc()
-    threads = choose_threads(
-        builder.run_config.train.threads, workers.local_world_size, may_choose_processes
-    )
-    torch.set_num_threads(threads)
     plan = _load_or_make_plan(builder, may_choose_processes)
     if not may_choose_processes:
+        requested = builder.run_config.train.threads
+        threads = choose_threads(requested, workers.local_world_size, may_choose_processes=False)
         plan = plan.with_processes(workers.world_size, threads)
     elif plan.processes < workers.world_size:  # one process with several threads is faster
         if not workers.is_main:
             return None
-        builder = builder.for_single_process()
+        builder = replace(builder, workers=WorkerCommunicator())
     torch.set_num_threads(plan.threads)
     return _train(builder, plan, create_display)
 
@@ -202,11 +188,11 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
     plan = plan_processes_and_updates(builder, may_choose_processes)
     fingerprints = {
         f"{record.name} ({key})": record.fingerprint
-        for key, record in builder.corpus_records.items()
+        for key, record in directory.read_corpus_records().items()
     }
     workers.run_on_main(
         lambda: directory.write_start(
-            builder.run_config, plan, builder.compute_model_checksums(), fingerprints
+            builder.run_config, plan, builder.model_checksums, fingerprints
         )
     )
     return plan
@@ -222,12 +208,11 @@ def _train(builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFa
     checkpoints = CheckpointDirectory(builder.directory.checkpoints, config.checkpoints)
     checkpoints.restore_last(state)
     evaluator = builder.build_evaluator("data.valid")
-    with ExitStack() as displays:
-        writers: list[LogDestination] = []
+    with ExitStack() as stack:
+        writers: list[RecordWriter] = []
         if builder.workers.is_main:
-            display = create_display(config, plan, state.progress)
-            displays.callback(display.close)
-            writers = [*_open_log_files(builder, state.progress.update), display]
+            display = stack.enter_context(closing(create_display(config, plan, state.progress)))
+            writers = [*_open_log_files(builder, state.progress.update), display.write]
         log = TrainingLog(writers)
         trainer = Trainer(
             updater,
@@ -247,7 +232,7 @@ def _train(builder: RunBuilder, plan: RunPlan, create_display: ProgressDisplayFa
     return RunEnding(signal_name, state.progress.update)
 
 
-def _open_log_files(builder: RunBuilder, resume_update: int) -> Iterator[LogDestination]:
-    yield JsonlLogWriter(builder.directory.log, resume_update)
+def _open_log_files(builder: RunBuilder, resume_update: int) -> Iterator[RecordWriter]:
+    yield JsonlLogWriter(builder.directory.log, resume_update).write
     if builder.run_config.train.tensorboard and is_tensorboard_installed():
-        yield TensorBoardWriter(builder.directory.tensorboard, resume_update)
+        yield TensorBoardWriter(builder.directory.tensorboard, resume_update).write

@@ -20,7 +20,7 @@ from seq2see.evaluate import score_validation_translations
 from seq2see.search import LengthConfig, SearchConfig, StopRule
 from seq2see.text import TokenizerPair
 from seq2see.training.config import ValidationConfig
-from seq2see.training.distributed import WorkerCommunicator
+from seq2see.training.distributed import WorkerCommunicator, unsharded_copy
 from seq2see.training.objective import Objective
 from seq2see.translator import Translator
 
@@ -84,7 +84,7 @@ class CorpusEvaluator:
 
         With the metric `loss`, only the examples are translated, and there are no scores.
         """
-        objective = self._workers.unsharded_copy(objective, self._build_unsharded)
+        objective = unsharded_copy(objective, self._build_unsharded)
         pairs = self._pairs[: config.max_translations]
         search = SearchConfig(beam_size=config.beam_size, stop_rule=stop_rule)
         translations = self._translate(objective, [p.source for p in pairs], search)
@@ -107,7 +107,7 @@ class CorpusEvaluator:
         An untrained model does not produce end tokens, so translations get the length of the
         source.
         """
-        objective = self._workers.unsharded_copy(objective, self._build_unsharded)
+        objective = unsharded_copy(objective, self._build_unsharded)
         pairs = self._pairs[: config.max_translations]
         search = SearchConfig(beam_size=config.beam_size, length=_SOURCE_LENGTH)
         for max_sentences in _TIMING_SENTENCES:
@@ -129,7 +129,7 @@ class CorpusEvaluator:
 
     def _translate(self, objective: Objective, lines: list[str], search: SearchConfig) -> list[str]:
         """Translate the lines; each worker translates every n-th line."""
-        rank, world_size = self._workers.data_shard
+        rank, world_size = self._workers.rank, self._workers.world_size
         engine, max_length = TorchEngine(objective.model), self._batch_config.max_length
         translator = Translator(
             engine, self._tokenizers, self._languages, max_length, self._max_sentences_per_line
@@ -141,7 +141,7 @@ class CorpusEvaluator:
     @torch.no_grad()
     def _compute_nll(self, objective: Objective) -> float:
         """Return the mean negative log-likelihood per token."""
-        rank, world_size = self._workers.data_shard
+        rank, world_size = self._workers.rank, self._workers.world_size
         objective.eval()
         sums = torch.zeros(2, dtype=torch.float64)
         for index, batch in enumerate(self._iterate_batches()):

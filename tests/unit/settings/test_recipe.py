@@ -135,11 +135,11 @@ def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
         ),
         (
             {"model": {"positions": {"kind": "learned", "max_length": 256}}},
-            "`model.positions.max_length` must be at least 257, for batches.max_length = 256",
+            "`batches.max_length` must be at most 255, since positions.max_length of `model`",
         ),
         (
             {"model": {"encoder_attention": {"kind": "linformer", "max_length": 99, "rank": 9}}},
-            "`model.encoder_attention.max_length` must be at least 257, for",
+            "`batches.max_length` must be at most 98, since encoder_attention.max_length",
         ),
         (
             {"train": {"max_updates": 9, "fsdp": True}, "optimizer": {"kind": "muon"}},

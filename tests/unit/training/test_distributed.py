@@ -24,7 +24,7 @@ SMALL = ModelConfig(vocab_size=12, d_model=16, d_ff=16, heads=2, encoder_layers=
 def group(tmp_path: Path) -> Iterator[WorkerCommunicator]:
     """Return a DDP group of one process."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield WorkerCommunicator("ddp")
+    yield WorkerCommunicator(is_single=False)
     dist.destroy_process_group()
 
 

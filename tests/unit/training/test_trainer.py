@@ -31,12 +31,6 @@ from seq2see.training.training_log import TrainingLog
 from seq2see.training.validation import ValidationResult
 
 
-class Records(list[Mapping[str, Any]]):
-    """A log writer that keeps all records."""
-
-    write = list.append
-
-
 class Run:
     """A run with a loop and checkpoints, but without a model."""
 
@@ -44,7 +38,7 @@ class Run:
         model = torch.nn.Linear(1, 1)
         schedule = LearningRateSchedule(ScheduleConfig(), 1, 1)
         self.state = TrainingState(model, torch.optim.Adam(model.parameters()), schedule)
-        self.records = Records()
+        self.records: list[Mapping[str, Any]] = []
         self.scores = {}
         """Score of the validation after each update; 0 by default."""
         self.validation_seconds = 0.0
@@ -56,7 +50,7 @@ class Run:
             self.validate,
             self.state,
             self.checkpoints,
-            TrainingLog([self.records]),
+            TrainingLog([self.records.append]),
             ValidationConfig(**validation),
             updates,
             WorkerCommunicator(),
@@ -153,13 +147,13 @@ def test_progress_in_json_has_all_fields() -> None:
 
 
 def test_log_record_is_mean_over_tokens() -> None:
-    records = Records()
+    records: list[Mapping[str, Any]] = []
     reports = [
         UpdateReport(number, number, tokens, tokens, number, 0.1, seconds=0.5)
         for number, tokens in ((1.0, 10), (2.0, 30))
     ]
     progress = TrainingProgress(update=10, unlogged_reports=reports)
-    TrainingLog([records]).write_reports(progress)
+    TrainingLog([records.append]).write_reports(progress)
     assert records[0]["loss"] == pytest.approx((1 * 10 + 2 * 30) / 40)
     assert records[0]["gradient_norm"] == 1.5
     assert records[0]["tokens_per_second"] == 80

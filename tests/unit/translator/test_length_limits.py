@@ -14,9 +14,11 @@ from seq2see.errors import ConfigError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.settings import Recipe
 from seq2see.text import PAD_ID, TokenizerConfig, TokenizerPair
+from seq2see.training.builder import RunBuilder
 from seq2see.training.config import ValidationConfig
 from seq2see.training.corpus_and_tokenizer_preparation import RunReadyToStart, prepare_run
 from seq2see.training.run_directory import RunDirectory
+from seq2see.translator import Translator
 
 LEARNED = {"positions": {"kind": "learned", "max_length": 24}}
 LINFORMER = {"encoder_attention": {"kind": "linformer", "max_length": 24, "rank": 4}}
@@ -27,9 +29,7 @@ class Run:
     """A training run of a recipe, up to its preparation."""
 
     def __init__(self, home: Path, max_length: int, **sections: dict[str, Any]) -> None:
-        self.folder = RunDirectory(home / "run")
-        self.home = home
-        self.ingredients = Recipe(
+        recipe = Recipe(
             data={
                 "languages": ("en", "de"),
                 "train": [{"files": ["builtin:reverse"]}],
@@ -39,9 +39,10 @@ class Run:
             batches={"max_tokens": 512, "max_length": max_length},
             **{"train": {"max_updates": 1}, "model": {"preset": "tiny", **SIZES}} | sections,
         )
+        self.builder = RunBuilder(recipe, home, RunDirectory(home / "run"))
 
     def prepared(self) -> RunReadyToStart:
-        with prepare_run(self.ingredients, self.home, self.folder) as prepared:
+        with prepare_run(self.builder) as prepared:
             return prepared
 
 
@@ -96,7 +97,8 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
     """Validation scores must equal those of the saved model."""
     write(home, long_and_short())
     run = Run(home, 23, model={"preset": "tiny", **SIZES, **LEARNED})
-    builder = run.prepared().builder
+    builder = run.builder
+    run.prepared()
     objective = builder.build_objective()
     examiner = builder.build_evaluator("data.valid")
     assert examiner.estimate_seconds(objective, ValidationConfig()) > 0
@@ -118,23 +120,37 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
 def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
     write(home, long_and_short())
     skipped = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
-    prepared = Run(home, 23).prepared()
-    assert prepared.notes[-1] == f"valid.tsv (validation loss only): {skipped}"
+    run = Run(home, 23)
+    assert run.prepared().notes[-1] == f"valid.tsv (validation loss only): {skipped}"
     (home / "other").mkdir()
     write(home / "other", [p for p in long_and_short() if len(p[0]) < 99])
-    nll = []
-    for builder in (prepared.builder, Run(home / "other", 23).prepared().builder):
+    nll, other_run = [], Run(home / "other", 23)
+    other_run.prepared()
+    for builder in (run.builder, other_run.builder):
         examiner = builder.build_evaluator("data.valid")
         nll.append(examiner.evaluate(builder.build_objective(), ValidationConfig()).nll)
     assert nll[0] == nll[1]
 
 
-def test_validation_by_loss_translates_only_the_examples(home: Path) -> None:
-    builder = Run(home, 23).prepared().builder
+def test_validation_by_loss_translates_only_the_examples(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    translate = Translator.translate
+    monkeypatch.setattr(
+        Translator,
+        "translate",
+        lambda self, texts, **options: (lines.extend(texts), translate(self, texts, **options))[1],
+    )
+    run = Run(home, 23)
+    run.prepared()
+    builder = run.builder
     evaluator, objective = builder.build_evaluator("data.valid"), builder.build_objective()
     for num_examples in (0, 2):
         config = ValidationConfig(metric="loss", num_examples=num_examples)
         result = evaluator.evaluate(objective, config)
         assert (result.scores, len(result.examples)) == ({}, num_examples)
+        assert len(lines) == num_examples
         assert evaluator.estimate_seconds(objective, config) > 0
         assert result.metric_value("loss") == -result.nll
+        lines.clear()
