@@ -20,7 +20,12 @@ from seq2see.data.fables import (
     split_words,
 )
 from seq2see.data.fables.lexicon import ADJECTIVES, NOUNS, VERBS, build_conjugation
-from seq2see.data.fables.phrases import build_words, contract_and_elide, use_prevocalic_forms
+from seq2see.data.fables.phrases import (
+    adjust_to_next_words,
+    build_words,
+    contract_and_elide,
+    use_prevocalic_form,
+)
 from seq2see.data.fables.pronoun_pairs import MASKED, PRONOUN_FRAMES
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
 from seq2see.data.readers import SplitName
@@ -242,7 +247,8 @@ def test_elision_and_contraction(plain: str, right: str) -> None:
     ],
 )
 def test_prevocalic_forms(plain: str, right: str) -> None:
-    assert " ".join(word.text for word in use_prevocalic_forms(build_words(plain))) == right
+    adjusted = adjust_to_next_words(build_words(plain), use_prevocalic_form)
+    assert " ".join(word.text for word in adjusted) == right
 
 
 def test_ne_has_a_second_negation_word() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from seq2see.data.fables.lexicon import BE_VERB, Tense, Verb
+from seq2see.data.fables.lexicon import BE_VERB, AgreementFeatures, Tense, Verb
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     NO_SUBJECT,
-    AgreementFeatures,
     AlignmentKey,
     BilingualPhrase,
     Negation,
@@ -15,10 +14,8 @@ from seq2see.data.fables.phrases import (
     build_noun_phrase,
     build_object_pronoun,
     build_phrase,
-    build_predicate,
     build_subject_pronoun,
     build_words,
-    clause,
     infinitive_phrase,
     verb_group,
 )
@@ -34,11 +31,9 @@ QUESTION_TENSES: tuple[Tense, ...] = ("present", "past", "past", "future")
 @register_construction()
 def _motive(choose: WordChooser) -> BilingualPhrase:
     """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
-    actor, verb, obj = choose.intended_action()
+    actor, verb, obj = choose.action(intended=True)
     subject = choose.noun_phrase(actor.noun, ("the", "this", "my"), adjective_rate=0)
-    adjective = choose.adjective(actor.noun, "hindrance")
-    tense = choose.pick_tense("present", "imperfect")
-    too_tired = build_predicate(adjective, subject.agreement, tense, degree=build_phrase(*TOO))
+    too_tired = choose.predicate(subject, use="hindrance", degree=build_phrase(*TOO))
     return subject + too_tired + POUR + infinitive_phrase(verb) + obj
 
 
@@ -53,27 +48,19 @@ def question_clause(
 
     The French participle agrees with `asked_object`, the object that the question asks for.
     """
-    agreement = subject.agreement
     group = verb_group(
-        verb, tense, agreement, negation, participle=asked_object, needs_auxiliary=True
+        verb, tense, subject.agreement, negation, participle=asked_object, needs_auxiliary=True
     )
-    return invert_subject(subject, group)
-
-
-def invert_subject(subject: NounPhrase, group: BilingualPhrase) -> BilingualPhrase:
-    """Return a clause in which the English subject follows the first word of the verb group."""
-    en = group.en[:1] + subject.en + group.en[1:]
-    return BilingualPhrase(en, subject.fr + group.fr)
+    return subject.question(group)
 
 
 @register_construction(weight=4, in_short_corpus=True, mark="?")
 def _yes_or_no(choose: WordChooser) -> BilingualPhrase:
     """Did the fox cross the river? Est-ce que le renard a traversé la rivière ?"""
     verb = choose.verb("transitive")
+    subject = build_subject_pronoun(AgreementFeatures("m", "you"))
     if choose.chance(0.8):
         subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
-    else:
-        subject = build_subject_pronoun(AgreementFeatures("m", True, "you"))
     negation = choose.negation(0.2)
     obj = choose.definite_object(verb, subject.noun)
     tense = choose.present_or(verb, *QUESTION_TENSES)
@@ -94,10 +81,9 @@ def _why(choose: WordChooser) -> BilingualPhrase:
 @register_construction(mark="?")
 def _who(choose: WordChooser) -> BilingualPhrase:
     """Who opened the door? Qui a ouvert la porte ?"""
-    _, verb, _ = choose.transitive_action()
+    _, verb, _ = choose.action()
     tense = choose.present_or(verb, "past", "present", "future")
-    obj = choose.definite_object(verb)
-    return build_phrase("who", "qui") + clause(NO_SUBJECT, verb, tense, obj)
+    return build_phrase("who", "qui") + NO_SUBJECT.clause(verb, tense, choose.definite_object(verb))
 
 
 @register_construction(weight=2, mark="?")
@@ -117,14 +103,14 @@ def _how_many(choose: WordChooser) -> BilingualPhrase:
     kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
     noun = choose.noun(kinds, subject.noun)
     things = build_phrase("how many", "combien de") + build_phrase(noun.en_plural, noun.fr_plural)
-    agreement = AgreementFeatures(noun.gender, True, "they")
+    agreement = AgreementFeatures(noun.gender, "they")
     return things + EST_CE_QUE + question_clause(subject, verb, "past", asked_object=agreement)
 
 
 @register_construction(in_short_corpus=True, mark="!")
 def _order(choose: WordChooser) -> BilingualPhrase:
     """Don't cross the river! Ne traversez pas la rivière !"""
-    _, verb, _ = choose.intended_action()
+    _, verb, _ = choose.action(intended=True)
     if verb.is_reflexive:
         return _order(choose)
     obj = choose.noun_phrase(verb.object_kinds, ("the", "the", "your"), adjective_rate=0.4)
@@ -151,30 +137,25 @@ def _state_question(choose: WordChooser) -> BilingualPhrase:
     """Is the river deep? Est-ce que la rivière est profonde ?"""
     kinds = (*ANIMATE, "road", "water", "height", "building", "load", "fruit")
     subject = choose.noun_phrase(kinds, "the", adjective_rate=0)
-    adjective = choose.adjective(subject.noun, "predicative")
-    tense = choose.pick_tense("present", "imperfect")
-    return EST_CE_QUE + invert_subject(
-        subject, build_predicate(adjective, subject.agreement, tense)
-    )
+    return EST_CE_QUE + subject.question(choose.predicate(subject))
 
 
 def random_clause(choose: WordChooser, tense: Tense) -> BilingualPhrase:
     """Return a random clause in a tense."""
-    subject, verb, _ = choose.transitive_action()
+    subject, verb, _ = choose.action()
     if choose.chance(0.5):
         verb = choose.verb("intransitive")
         subject = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2)
     if verb.is_stative or (verb.is_momentary and tense == "imperfect"):
         return random_clause(choose, tense)
     obj = choose.definite_object(verb, subject.noun) if verb.object_kinds else EMPTY_PHRASE
-    return clause(subject, verb, tense, obj)
+    return subject.clause(verb, tense, obj)
 
 
 def join_clauses(
-    choose: WordChooser, conjunction: tuple[str, str], *tenses: Tense
+    choose: WordChooser, conjunction: tuple[str, str], first: Tense, second: Tense
 ) -> BilingualPhrase:
     """Return two random clauses in the given tenses with a conjunction between them."""
-    first, second = tenses
     return random_clause(choose, first) + build_phrase(*conjunction) + random_clause(choose, second)
 
 
@@ -184,15 +165,14 @@ AND, BUT, COMMA = ("and", "et"), ("but", "mais"), (",", ",")
 @register_construction(weight=5, in_short_corpus=True)
 def _subject_relative(choose: WordChooser) -> BilingualPhrase:
     """The fox that saw the mouse is tired. Le renard qui a vu la souris est fatigué."""
-    actor, verb, _ = choose.transitive_action()
+    actor, verb, _ = choose.action()
     noun = actor.noun
     subject = choose.noun_phrase(noun, "the", adjective_rate=0)
     obj = choose.definite_object(verb, noun)
     that = build_phrase("who" if noun.kind == "person" else "that", "qui")
     now = choose.chance(0.5)
     group = verb_group(verb, "present" if now else verb.past_tense, subject.agreement)
-    adjective = choose.adjective(noun, "predicative")
-    predicate = build_predicate(adjective, subject.agreement, "present" if now else "imperfect")
+    predicate = choose.predicate(subject, "present" if now else "imperfect")
     return subject + that + group + obj + predicate
 
 
@@ -203,11 +183,8 @@ def _object_relative(choose: WordChooser) -> BilingualPhrase:
     verb = choose.pick([verb for verb in verbs if not verb.fr_particle])
     thing = choose.noun_phrase(verb.object_kinds, "the", adjective_rate=0)
     who = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2, exclude=[thing.noun])
-    group = verb_group(verb, verb.past_tense, who.agreement, participle=thing.agreement)
-    adjective = choose.adjective(thing.noun, "predicative")
-    tense = choose.pick_tense("present", "imperfect")
-    predicate = build_predicate(adjective, thing.agreement, tense)
-    return thing + build_phrase("that", "que") + who + group + predicate
+    relative = who.clause(verb, verb.past_tense, participle=thing.agreement)
+    return thing + build_phrase("that", "que") + relative + choose.predicate(thing)
 
 
 @register_construction()
@@ -218,9 +195,9 @@ def _found_relative(choose: WordChooser) -> BilingualPhrase:
     thing = choose.noun_phrase(kinds, "the")
     other = choose.noun_phrase(verb.subject_kinds, exclude=[thing.noun])
     seeker = choose.noun_phrase(("person",), exclude=[other.noun, thing.noun])
-    group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
-    main = clause(seeker, choose.verb("seeking"), "present", thing)
-    return main + build_phrase("that", "que") + other + group
+    main = seeker.clause(choose.verb("seeking"), "present", thing)
+    relative = other.clause(verb, "past", participle=thing.agreement)
+    return main + build_phrase("that", "que") + relative
 
 
 @register_construction()
@@ -230,9 +207,8 @@ def _place_relative(choose: WordChooser) -> BilingualPhrase:
     verb = choose.verb("place_relative")
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
     tense = choose.pick_tense("present", "imperfect")
-    adjective = choose.adjective(place.noun, "predicative")
-    predicate = build_predicate(adjective, place.agreement, tense)
-    return place + build_phrase("where", "où") + clause(who, verb, tense) + predicate
+    inside = who.clause(verb, tense)
+    return place + build_phrase("where", "où") + inside + choose.predicate(place, tense)
 
 
 @register_construction(weight=4, in_short_corpus=True)
@@ -255,7 +231,7 @@ def _two_verbs(choose: WordChooser) -> BilingualPhrase:
     one = choose.definite_object(first, subject.noun)
     other = choose.definite_object(second, subject.noun, one.noun)
     group = verb_group(second, tense, subject.agreement)
-    return clause(subject, first, tense, one) + build_phrase(*AND) + group + other
+    return subject.clause(first, tense, one) + build_phrase(*AND) + group + other
 
 
 @register_construction(weight=4)
@@ -271,7 +247,7 @@ def _object_pronoun(choose: WordChooser) -> BilingualPhrase:
     tense = choose.pick_tense("past", "past", "future", "present")
     it = build_object_pronoun(thing.agreement)
     group = verb_group(second, tense, who.agreement, clitic=it)
-    return clause(who, first, tense, thing) + build_phrase(*AND) + group
+    return who.clause(first, tense, thing) + build_phrase(*AND) + group
 
 
 @register_construction(weight=3)
@@ -283,7 +259,7 @@ def _left_in_peace(choose: WordChooser) -> BilingualPhrase:
     tense = choose.pick_tense("past", "past", "future")
     it = build_object_pronoun(prey.agreement)
     group = verb_group(second, tense, hunter.agreement, "not", clitic=it)
-    return clause(hunter, first, tense, prey) + build_phrase(*BUT) + group
+    return hunter.clause(first, tense, prey) + build_phrase(*BUT) + group
 
 
 @register_construction(weight=3)
@@ -292,11 +268,10 @@ def _so_that_not(choose: WordChooser) -> BilingualPhrase:
     verb = choose.verb("so_that_not")
     thing = choose.noun_phrase(verb.object_kinds, ("the", "this"), adjective_rate=0)
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
-    adjective = choose.adjective(thing.noun, "hindrance")
-    predicate = build_predicate(adjective, thing.agreement, "present", degree=build_phrase(*SO))
+    so_heavy = choose.predicate(thing, "present", "hindrance", build_phrase(*SO))
     able = build_modal("can't", who.agreement.plural)
     inner = infinitive_phrase(verb, "", build_object_pronoun(thing.agreement))
-    return thing + predicate + build_phrase("that", "que") + who + able + inner
+    return thing + so_heavy + build_phrase("that", "que") + who + able + inner
 
 
 @register_construction(weight=3)
@@ -305,7 +280,7 @@ def _reason(choose: WordChooser) -> BilingualPhrase:
     someone = choose.noun_phrase(("person",), ("the", "the", "this"))
     names = ("sad", "happy", "worried", "angry", "nervous", "proud", "jealous", "impatient")
     adjective = choose.pick([each for each in choose.lexicon.adjectives if each.en in names])
-    mood = build_predicate(adjective, someone.agreement, "imperfect")
+    mood = someone.predicate(adjective, "imperfect")
     return someone + mood + build_phrase("because", "parce que") + random_clause(choose, "past")
 
 
@@ -339,29 +314,28 @@ def _reported(choose: WordChooser) -> BilingualPhrase:
     if choose.chance(0.5):
         kinds = (*ANIMATE, "road", "water", "load", "fruit")
         subject = choose.noun_phrase(kinds, "the", adjective_rate=0, exclude=[who.noun])
-        adjective = choose.adjective(subject.noun, "predicative")
-        inner = subject + build_predicate(adjective, subject.agreement, tense)
+        inner = subject + choose.predicate(subject, tense)
     else:
         inner = random_clause(choose, "past" if tense == "present" else "imperfect")
-    return clause(who, verb, tense) + build_phrase("that", "que") + inner
+    return who.clause(verb, tense) + build_phrase("that", "que") + inner
 
 
 @register_construction(weight=3)
 def _before_doing(choose: WordChooser) -> BilingualPhrase:
     """The fox rested before crossing the river. Le renard s'est reposé avant de traverser …"""
-    subject, verb, obj = choose.intended_action()
+    subject, verb, obj = choose.action(intended=True)
     rest = choose.verb("intransitive")
     tense = choose.pick_tense("past", "future")
     before = build_phrase(*choose.pick((("before", "avant de"), ("without", "sans"))))
-    return clause(subject, rest, tense) + before + infinitive_phrase(verb, "-ing") + obj
+    return subject.clause(rest, tense) + before + infinitive_phrase(verb, "-ing") + obj
 
 
 @register_construction(weight=3)
 def _in_order_to(choose: WordChooser) -> BilingualPhrase:
     """The fox hid to watch the goat. Le renard s'est caché pour regarder la chèvre."""
-    subject, verb, obj = choose.intended_action()
+    subject, verb, obj = choose.action(intended=True)
     way = choose.verb("in_order_to")
-    main = clause(subject, way, choose.pick_tense("past", "future"))
+    main = subject.clause(way, choose.pick_tense("past", "future"))
     return main + POUR + infinitive_phrase(verb) + obj
 
 
@@ -371,8 +345,7 @@ def _tale(choose: WordChooser) -> BilingualPhrase:
     background = build_phrase("while", "pendant que") + random_clause(choose, "imperfect")
     events = join_clauses(choose, AND, "past", "past")
     someone = choose.noun_phrase(ANIMATE, ("the", "this"), adjective_rate=0)
-    adjective = choose.adjective(someone.noun, "predicative")
-    end = someone + build_predicate(adjective, someone.agreement, "imperfect")
+    end = someone + choose.predicate(someone, "imperfect")
     commas = [build_phrase(*COMMA) for _ in range(3)]
     start = choose.adverbial("time", "past") + commas[0] + background + commas[1]
     return start + events + commas[2] + build_phrase(*BUT) + end
@@ -382,7 +355,7 @@ def _tale(choose: WordChooser) -> BilingualPhrase:
 def _prophecy(choose: WordChooser) -> BilingualPhrase:
     """The owl says that if the wolf comes back, the goat will hide and the dog will run."""
     wise = choose.noun_phrase(ANIMATE, DEFINITE)
-    says = clause(wise, choose.verb("reporting"), "present") + build_phrase("that", "que")
+    says = wise.clause(choose.verb("reporting"), "present") + build_phrase("that", "que")
     future = join_clauses(choose, AND, "future", "future")
     condition = build_phrase("if", "si") + random_clause(choose, "present")
     return says + condition + build_phrase(*COMMA) + future

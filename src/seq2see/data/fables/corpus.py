@@ -6,18 +6,17 @@ corpus.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import count
-from random import Random
+from functools import cache
+from itertools import chain, count
 
-from seq2see.data.fables.lexicon import ADJECTIVES, FULL_LEXICON, NOUNS, SHORT_LEXICON
+from seq2see.data.fables.lexicon import FULL_LEXICON, NOUNS
 from seq2see.data.fables.phrases import (
     BilingualPhrase,
-    PronounRole,
-    Words,
-    adjust_english_articles,
+    adjust_english_article,
+    adjust_to_next_words,
     build_phrase,
     capitalize_sentences,
     compute_alignment,
@@ -29,7 +28,8 @@ from seq2see.data.fables.pronoun_pairs import (
     SentenceDraft,
     build_textbook_minimal_pair,
     generate_pronoun_minimal_pair,
-    is_reserved_noun_adjective_pair,
+    list_noun_hindrance_pairs,
+    mask_predicate,
 )
 from seq2see.data.fables.simple_sentences import CONSTRUCTIONS
 from seq2see.data.fables.word_choice import WordChooser
@@ -129,12 +129,11 @@ def load_unseen_pronoun_cases(short: bool = False) -> list[FableSentencePair]:
 
 @cache
 def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ...]]:
-    chooser = _create_chooser(SEED + short, short)
-    sizes, textbook = CORPUS_SIZES[short], build_textbook_minimal_pair(chooser)
-    seen = {_english_key(item) for item in textbook}
-    fables = _accept(_draw_sentences(chooser, sizes, short), sizes.max_words, seen)
+    chooser, sizes = WordChooser(SEED + short, short), CORPUS_SIZES[short]
+    drawn = chain([build_textbook_minimal_pair(chooser)], _draw_sentences(chooser, sizes))
+    fables = _build_new_fables(drawn, sizes.max_words)
     return {
-        "test": (*map(_build_fable, textbook), *_take(fables, sizes.test - len(textbook))),
+        "test": _take(fables, sizes.test),
         "valid": _take(fables, sizes.valid),
         "train": _take(fables, sizes.train),
     }
@@ -142,25 +141,21 @@ def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ..
 
 @cache
 def _generate_unseen(short: bool) -> tuple[FableSentencePair, ...]:
-    chooser, sizes = _create_chooser(SEED + 2 + short, short), CORPUS_SIZES[short]
-    drawn = (generate_pronoun_minimal_pair(chooser, short, unseen=True) for _ in count())
-    return _take(_accept(drawn, sizes.max_words, set()), sizes.unseen)
-
-
-def _create_chooser(seed: int, short: bool) -> WordChooser:
-    return WordChooser(Random(seed), SHORT_LEXICON if short else FULL_LEXICON)  # noqa: S311
+    chooser, sizes = WordChooser(SEED + 2 + short, short), CORPUS_SIZES[short]
+    drawn = (generate_pronoun_minimal_pair(chooser, unseen=True) for _ in count())
+    return _take(_build_new_fables(drawn, sizes.max_words), sizes.unseen)
 
 
 def _draw_sentences(
-    chooser: WordChooser, sizes: FablesCorpusSettings, short: bool
+    chooser: WordChooser, sizes: FablesCorpusSettings
 ) -> Iterator[tuple[SentenceDraft, ...]]:
     """Yield single sentences and minimal pairs without end."""
-    usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not short]
+    usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not chooser.short]
     weighted = [each for each in usable for _ in range(each.weight)]
     while True:
         drafts: tuple[SentenceDraft, ...]
         if chooser.chance(sizes.pronoun_share):
-            drafts = generate_pronoun_minimal_pair(chooser, short)
+            drafts = generate_pronoun_minimal_pair(chooser)
         else:
             construction = chooser.pick(weighted)
             end = build_phrase(construction.mark, construction.mark)
@@ -169,15 +164,18 @@ def _draw_sentences(
             yield drafts
 
 
-def _accept(
-    drawn: Iterator[tuple[SentenceDraft, ...]], max_words: int, seen: set[str]
+def _build_new_fables(
+    drawn: Iterator[tuple[SentenceDraft, ...]], max_words: int
 ) -> Iterator[list[FableSentencePair]]:
     """Yield the sentences that are new and have an allowed length."""
+    seen = set[str]()
     for drafts in drawn:
-        sources = [_english_key(draft) for draft in drafts]
-        if seen.isdisjoint(sources) and all(_fits(draft.phrase, max_words) for draft in drafts):
-            seen.update(sources)
-            yield [_build_fable(draft) for draft in drafts]
+        if all(_fits(draft.phrase, max_words) for draft in drafts):
+            fables = [_build_fable(draft) for draft in drafts]
+            sources = [fable.source.lower() for fable in fables]
+            if seen.isdisjoint(sources):
+                seen.update(sources)
+                yield fables
 
 
 def _take(fables: Iterator[list[FableSentencePair]], number: int) -> tuple[FableSentencePair, ...]:
@@ -194,65 +192,58 @@ def _fits(phrase: BilingualPhrase, max_words: int) -> bool:
     return min(lengths) >= MIN_WORDS and max(lengths) <= max_words
 
 
-@lru_cache(maxsize=16)  # called several times in a row for each phrase
 def _adjust(phrase: BilingualPhrase) -> BilingualPhrase:
     """Return the phrase with capital letters, and words that depend on their neighbors adjusted."""
-    en, fr = adjust_english_articles(phrase.en), contract_and_elide(phrase.fr)
-    return BilingualPhrase(capitalize_sentences(en), capitalize_sentences(fr))
+    en = adjust_to_next_words(phrase.en, adjust_english_article)
+    return BilingualPhrase(
+        capitalize_sentences(en), capitalize_sentences(contract_and_elide(phrase.fr))
+    )
 
 
 def _render(phrase: BilingualPhrase) -> tuple[str, str]:
-    """Return the texts of a phrase in English and French."""
-    adjusted = _adjust(phrase)
-    return join_words(adjusted.en), join_words(adjusted.fr, spaced_marks="?!")
-
-
-def _english_key(draft: SentenceDraft) -> str:
-    return _render(draft.phrase)[0].lower()
+    """Return the texts of an adjusted phrase in English and French."""
+    return join_words(phrase.en), join_words(phrase.fr, spaced_marks="?!")
 
 
 def _build_fable(draft: SentenceDraft) -> FableSentencePair:
-    adjusted = _adjust(draft.phrase)
-    alignment = compute_alignment(adjusted.en, adjusted.fr)
-    pronoun = _annotate_pronoun(draft) if isinstance(draft, MinimalPairSentence) else None
-    return FableSentencePair(*_render(draft.phrase), alignment, draft.name, pronoun)
+    phrase = _adjust(draft.phrase)
+    pronoun = None
+    if isinstance(draft, MinimalPairSentence):
+        pronoun = _annotate_pronoun(draft, phrase)
+    alignment = compute_alignment(phrase.en, phrase.fr)
+    return FableSentencePair(*_render(phrase), alignment, draft.name, pronoun)
 
 
-def _annotate_pronoun(item: MinimalPairSentence) -> PronounAnnotation:
-    adjusted = _adjust(item.phrase)
-    en, fr = adjusted.en, adjusted.fr
+def _annotate_pronoun(item: MinimalPairSentence, phrase: BilingualPhrase) -> PronounAnnotation:
+    indices = {word.role: index for index, word in enumerate(phrase.en)}
     contrastive_pair = masked_pair = None
-    if item.variants:
-        wrong, masked, masked_wrong = item.variants
-        contrastive_pair = _build_contrastive_pair(item.phrase, wrong)
-        masked_pair = _build_contrastive_pair(masked, masked_wrong)
+    if item.wrong_pronoun:
+        contrastive_pair = _build_contrastive_pair(item.phrase, item.wrong_pronoun)
+        masked = mask_predicate(item.phrase), mask_predicate(item.wrong_pronoun)
+        masked_pair = _build_contrastive_pair(*masked)
     return PronounAnnotation(
-        source_index=_find_role(en, "pronoun"),
-        target_index=_find_role(fr, "pronoun"),
-        antecedent_index=_find_role(en, item.antecedent),
-        distractor_index=_find_role(en, "object" if item.antecedent == "subject" else "subject"),
-        predicate_index=_find_role(en, "predicate"),
+        source_index=indices["pronoun"],
+        target_index=[word.role for word in phrase.fr].index("pronoun"),
+        antecedent_index=indices[item.antecedent],
+        distractor_index=indices["object" if item.antecedent == "subject" else "subject"],
+        predicate_index=indices["predicate"],
         contrastive_pair=contrastive_pair,
         masked_pair=masked_pair,
     )
 
 
 def _build_contrastive_pair(correct: BilingualPhrase, wrong: BilingualPhrase) -> ContrastivePair:
-    return ContrastivePair(*_render(correct), _render(wrong)[1])
-
-
-def _find_role(sentence: Words, role: PronounRole) -> int:
-    return next(i for i, word in enumerate(sentence) if word.role == role)
+    return ContrastivePair(*_render(_adjust(correct)), _render(_adjust(wrong))[1])
 
 
 @cache
-def _reserved_words() -> dict[str, frozenset[str]]:
+def _reserved_words() -> dict[str, set[str]]:
     """Return for each form of a noun the words that no sentence of the splits may contain."""
-    reserved: dict[str, frozenset[str]] = {}
-    for noun in NOUNS:
-        adjectives = [each for each in ADJECTIVES if is_reserved_noun_adjective_pair(noun, each)]
-        forms = frozenset(f for a in adjectives for f in (a.en, a.comparative, a.superlative))
-        reserved[noun.en] = reserved[noun.en_plural] = forms
+    reserved: dict[str, set[str]] = defaultdict(set)
+    kinds = tuple({noun.kind for noun in NOUNS})
+    for noun, adjective in list_noun_hindrance_pairs(FULL_LEXICON, kinds, reserved=True):
+        for form in (noun.en, noun.en_plural):
+            reserved[form] |= {adjective.en, adjective.comparative, adjective.superlative}
     return reserved
 
 

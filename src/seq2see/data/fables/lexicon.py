@@ -34,6 +34,19 @@ def expand_noun_kinds(names: str) -> NounKinds:
 
 
 @dataclass(frozen=True, slots=True)
+class AgreementFeatures:
+    """Features of a noun phrase that other words agree with."""
+
+    gender: Gender = "m"
+    person: Person = "it"
+
+    @property
+    def plural(self) -> bool:
+        """Whether the noun phrase is plural."""
+        return self.person in {"we", "you", "they"}
+
+
+@dataclass(frozen=True, slots=True)
 class Conjugation:
     """The principal parts of a French verb."""
 
@@ -62,10 +75,10 @@ class Conjugation:
         endings = {"I": "ai", "we": "ons", "you": "ez", "it": "a", "they": "ont"}
         return self.future_stem + endings[person]
 
-    def inflect_participle(self, gender: Gender, plural: bool) -> str:
+    def inflect_participle(self, agreement: AgreementFeatures) -> str:
         """Return the participle for a gender and number: mangé, mangée, mangés, mangées."""
-        word = self.participle + ("e" if gender == "f" else "")
-        return word + ("s" if plural and not word.endswith("s") else "")
+        word = self.participle + ("e" if agreement.gender == "f" else "")
+        return word + ("s" if agreement.plural and not word.endswith("s") else "")
 
 
 def _join_ending(stem: str, ending: str) -> str:
@@ -140,11 +153,11 @@ class FrenchForms:
     masculine_plural: str
     feminine_plural: str
 
-    def inflect(self, gender: Gender, plural: bool) -> str:
+    def inflect(self, agreement: AgreementFeatures) -> str:
         """Return the form for a gender and number, before elision."""
-        if gender == "m":
-            return self.masculine_plural if plural else self.masculine
-        return self.feminine_plural if plural else self.feminine
+        if agreement.gender == "m":
+            return self.masculine_plural if agreement.plural else self.masculine
+        return self.feminine_plural if agreement.plural else self.feminine
 
 
 @dataclass(frozen=True, slots=True, eq=False)

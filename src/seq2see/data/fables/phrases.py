@@ -7,6 +7,7 @@ computed from these keys, whatever the order of the words.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -16,9 +17,8 @@ from seq2see.data.fables.lexicon import (
     BE_VERB,
     DETERMINERS,
     Adjective,
-    Gender,
+    AgreementFeatures,
     Noun,
-    Person,
     Tense,
     Verb,
 )
@@ -96,12 +96,11 @@ def compute_alignment(en: Words, fr: Words) -> tuple[tuple[int, int], ...]:
 
 def capitalize_sentences(sentence: Words) -> Words:
     """Capitalize the first word of each sentence."""
-    words = list(sentence)
-    ends = [i for i, word in enumerate(sentence[:-1]) if word.text in SENTENCE_END_MARKS]
-    for start in (0, *(end + 1 for end in ends)):
-        text = words[start].text
-        words[start] = words[start]._replace(text=text[0].upper() + text[1:])
-    return tuple(words)
+    starts = (True, *(word.text in SENTENCE_END_MARKS for word in sentence))
+    return tuple(
+        word._replace(text=word.text[0].upper() + word.text[1:]) if is_start else word
+        for word, is_start in zip(sentence, starts, strict=False)
+    )
 
 
 def join_words(sentence: Words, spaced_marks: str = "") -> str:
@@ -112,13 +111,18 @@ def join_words(sentence: Words, spaced_marks: str = "") -> str:
     return text
 
 
-def adjust_english_articles(sentence: Words) -> Words:
-    """Replace "a" by "an" before a vowel."""
-    words = list(sentence)
-    for i, word in enumerate(words):
-        if word.text == "a" and words[i + 1].text[0] in "aeio":
-            words[i] = word._replace(text="an")
-    return tuple(words)
+def adjust_to_next_words(sentence: Words, adjust: Callable[[str, str], str]) -> Words:
+    """Replace each word by `adjust(word, next word)`; the next word of the last one is empty."""
+    following = (*(word.text for word in sentence[1:]), "")
+    return tuple(
+        word._replace(text=adjust(word.text, next_text))
+        for word, next_text in zip(sentence, following, strict=True)
+    )
+
+
+def adjust_english_article(word: str, following: str) -> str:
+    """Return "an" for "a" before a vowel, and other words unchanged."""
+    return "an" if word == "a" and following[:1] in set("aeio") else word
 
 
 ASPIRATED_H_WORDS = re.compile(r"(hibou|hérisson|héron|hamster|haut|hache|hutte|hangar|huit|onze)")
@@ -151,30 +155,23 @@ def triggers_elision(word: str) -> bool:
     return bool(INITIAL_VOWEL.match(word)) and not ASPIRATED_H_WORDS.match(word.lower())
 
 
-def use_prevocalic_forms(phrase: Words) -> Words:
-    """Use "cet", "mon", "bel" before a vowel, in a singular noun phrase."""
-    words = list(phrase)
-    for i, following in enumerate(phrase[1:]):
-        if words[i].text in PREVOCALIC_FORMS and triggers_elision(following.text):
-            words[i] = words[i]._replace(text=PREVOCALIC_FORMS[words[i].text])
-    return tuple(words)
+def use_prevocalic_form(word: str, following: str) -> str:
+    """Return "cet", "mon" or "bel" before a vowel, in a singular noun phrase."""
+    return PREVOCALIC_FORMS.get(word, word) if triggers_elision(following) else word
+
+
+def elide(word: str, following: str) -> str:
+    """Return the elided form of a French word: "l'" before "animal", "s'" before "il"."""
+    if word == "si":
+        return "s'" if following in {"il", "ils"} else word
+    return f"{word[:-1]}'" if word in ELIDED_WORDS and triggers_elision(following) else word
 
 
 def contract_and_elide(sentence: Words) -> Words:
-    """Apply French contraction ("de le" to "du") and elision ("le animal" to "l'animal")."""
-    words: list[AlignedWord] = []  # from the last to the first
-    for word in reversed(_contract(sentence)):
-        next_text = words[-1].text if words else ""
-        if word.text in ELIDED_WORDS and triggers_elision(next_text):
-            word = word._replace(text=word.text[:-1] + "'")  # noqa: PLW2901
-        elif word.text == "si" and next_text in {"il", "ils"}:
-            word = word._replace(text="s'")  # noqa: PLW2901
-        words.append(word)
-    return tuple(reversed(words))
+    """Apply French contraction ("de le" to "du") and elision ("le animal" to "l'animal").
 
-
-def _contract(sentence: Words) -> list[AlignedWord]:
-    """Replace "de le" by "du"; a contraction has the keys of both words."""
+    A contraction has the keys of both words.
+    """
     words: list[AlignedWord] = []
     for i, word in enumerate(sentence):
         contracted = CONTRACTIONS.get((words[-1].text, word.text)) if i else None
@@ -183,18 +180,10 @@ def _contract(sentence: Words) -> list[AlignedWord]:
             words[-1] = AlignedWord(contracted, words[-1].keys + word.keys)
         else:
             words.append(word)
-    return words
+    return adjust_to_next_words(tuple(words), elide)
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementFeatures:
-    """Features of a noun phrase that other words agree with."""
-
-    gender: Gender
-    plural: bool = False
-    person: Person = "it"
-
-
+DEFAULT_AGREEMENT = AgreementFeatures()
 NO_NOUN = Noun("", "", "", "", "", "m", in_short=False)
 """The noun of pronouns and other phrases without a single noun."""
 
@@ -203,8 +192,38 @@ NO_NOUN = Noun("", "", "", "", "", "m", in_short=False)
 class NounPhrase(BilingualPhrase):
     """A noun phrase or pronoun, used as subject or object."""
 
-    agreement: AgreementFeatures = AgreementFeatures("m")
+    agreement: AgreementFeatures = DEFAULT_AGREEMENT
     noun: Noun = NO_NOUN
+
+    def clause(
+        self,
+        verb: Verb,
+        tense: Tense,
+        obj: BilingualPhrase = EMPTY_PHRASE,
+        negation: Negation = "",
+        adverb: BilingualPhrase = EMPTY_PHRASE,
+        participle: AgreementFeatures | None = None,
+    ) -> BilingualPhrase:
+        """Return a clause of this subject, a verb group and an object."""
+        group = verb_group(verb, tense, self.agreement, negation, adverb, participle=participle)
+        return self + group + obj
+
+    def predicate(
+        self,
+        adjective: Adjective,
+        tense: Tense,
+        negation: Negation = "",
+        degree: BilingualPhrase = EMPTY_PHRASE,
+    ) -> BilingualPhrase:
+        """Return "is very tired" (in French with "avoir" for some adjectives)."""
+        verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
+        group = verb_group(verb, tense, self.agreement, negation)
+        return group + degree + build_adjective(adjective, self.agreement)
+
+    def question(self, group: BilingualPhrase) -> BilingualPhrase:
+        """Return a clause in which the English subject follows the first word of the verb group."""
+        en = group.en[:1] + self.en + group.en[1:]
+        return BilingualPhrase(en, self.fr + group.fr)
 
 
 NO_SUBJECT = NounPhrase()
@@ -222,34 +241,39 @@ def build_noun_phrase(
 
     The French "des" becomes "de" before an adjective.
     """
-    agreement = AgreementFeatures(noun.gender, plural, "they" if plural else "it")
-    described = [(each.precedes_noun, build_adjective(each, agreement)) for each in adjectives]
-    head = build_phrase(
-        noun.en_plural if plural else noun.en, noun.fr_plural if plural else noun.fr, role
-    )
+    agreement = AgreementFeatures(noun.gender, "they" if plural else "it")
     forms = DETERMINERS[determiner]
-    fr_article = forms.inflect(noun.gender, plural)
-    if fr_article == "des" and any(precedes for precedes, _ in described):
+    fr_article = forms.inflect(agreement)
+    if fr_article == "des" and any(each.precedes_noun for each in adjectives):
         fr_article = "de"
     article = build_phrase(forms.en_plural if plural else forms.en, fr_article)
-    en = article.en + sum((each.en for _, each in described), ()) + head.en
-    front = article.fr + sum((each.fr for precedes, each in described if precedes), ()) + head.fr
-    back = sum((each.fr for precedes, each in described if not precedes), ())
-    fr = (front if plural else use_prevocalic_forms(front)) + back
-    return NounPhrase(en, fr, agreement, noun)
+    texts = (noun.en_plural, noun.fr_plural) if plural else (noun.en, noun.fr)
+    head = build_phrase(*texts, role)
+    back: Words = ()
+    en, front = article.en, article.fr
+    for adjective in adjectives:
+        phrase = build_adjective(adjective, agreement)
+        en += phrase.en
+        if adjective.precedes_noun:
+            front += phrase.fr
+        else:
+            back += phrase.fr
+    front += head.fr
+    if not plural:
+        front = adjust_to_next_words(front, use_prevocalic_form)
+    return NounPhrase(en + head.en, front + back, agreement, noun)
 
 
 def build_adjective(adjective: Adjective, agreement: AgreementFeatures) -> BilingualPhrase:
     """Return an adjective that agrees with a noun in French."""
-    return build_phrase(adjective.en, adjective.inflect(agreement.gender, agreement.plural))
+    return build_phrase(adjective.en, adjective.inflect(agreement))
 
 
 def coordinate_noun_phrases(first: NounPhrase, second: NounPhrase) -> NounPhrase:
     """Return "the fox and the goat"; it is feminine only if both are."""
     feminine = first.agreement.gender == second.agreement.gender == "f"
     phrase = first + build_phrase("and", "et") + second
-    agreement = AgreementFeatures("f" if feminine else "m", True, "they")
-    return NounPhrase(phrase.en, phrase.fr, agreement)
+    return NounPhrase(phrase.en, phrase.fr, AgreementFeatures("f" if feminine else "m", "they"))
 
 
 SUBJECT_PRONOUNS = {"I": "je", "we": "nous", "you": "vous"}
@@ -315,39 +339,13 @@ def verb_group(
     pas = build_words(FRENCH_NEGATIONS.get(negation, ""), negation_key)
     if tense in {"past", "perfect"}:
         agreement = subject if verb.uses_etre else clitic.agreement if clitic else participle
-        agreement = agreement or AgreementFeatures("m")
-        form = verb.fr.inflect_participle(agreement.gender, agreement.plural)
+        form = verb.fr.inflect_participle(agreement or DEFAULT_AGREEMENT)
         verbs = build_words(finite, tense_key), build_words(form, action)
     else:
         verbs = build_words(finite, action, tense_key), ()
     particle = build_words(verb.fr_particle, action)
     fr = ne + pronoun.fr + se + verbs[0] + pas + adverb.fr + verbs[1] + particle
     return BilingualPhrase(en + pronoun.en, fr)
-
-
-def clause(
-    subject: NounPhrase,
-    verb: Verb,
-    tense: Tense,
-    obj: BilingualPhrase = EMPTY_PHRASE,
-    negation: Negation = "",
-    adverb: BilingualPhrase = EMPTY_PHRASE,
-) -> BilingualPhrase:
-    """Return a clause of subject, verb group and object."""
-    return subject + verb_group(verb, tense, subject.agreement, negation, adverb) + obj
-
-
-def build_predicate(
-    adjective: Adjective,
-    agreement: AgreementFeatures,
-    tense: Tense,
-    negation: Negation = "",
-    degree: BilingualPhrase = EMPTY_PHRASE,
-) -> BilingualPhrase:
-    """Return "is very tired" (in French with "avoir" for some adjectives)."""
-    verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
-    group = verb_group(verb, tense, agreement, negation)
-    return group + degree + build_adjective(adjective, agreement)
 
 
 def infinitive_phrase(
@@ -378,15 +376,15 @@ def build_comparative_with_than(
 ) -> BilingualPhrase:
     """Return "wider than" (plus), "less wide than" (moins) or "as wide as" (aussi)."""
     degree, own, than = AlignmentKey(), AlignmentKey(), AlignmentKey()
-    if french_adverb == "plus":
-        adverb, _, form = adjective.comparative.partition(" ")
-    else:
-        adverb, form = "less" if french_adverb == "moins" else "as", adjective.en
-    if form:
-        english = build_words(adverb, degree) + build_words(form, own)
-    else:  # "wider" is one word
+    adverb, _, form = {
+        "plus": adjective.comparative,
+        "moins": f"less {adjective.en}",
+        "aussi": f"as {adjective.en}",
+    }[french_adverb].partition(" ")
+    english = build_words(adverb, degree) + build_words(form, own)
+    if not form:  # "wider" is one word
         english = build_words(adverb, degree, own)
-    fr_adjective = build_words(adjective.inflect(agreement.gender, agreement.plural), own)
+    fr_adjective = build_words(adjective.inflect(agreement), own)
     french = build_words(french_adverb, degree) + fr_adjective + build_words("que", than)
     second = "as" if french_adverb == "aussi" else "than"
     return BilingualPhrase(english + build_words(second, than), french)

@@ -19,6 +19,7 @@ from seq2see.data.fables.lexicon import (
     NOUNS,
     VERBS,
     Adjective,
+    AgreementFeatures,
     FableLexicon,
     Gender,
     Noun,
@@ -29,7 +30,8 @@ from seq2see.data.fables.lexicon import (
 )
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
-    AgreementFeatures,
+    NO_SUBJECT,
+    AlignedWord,
     BilingualPhrase,
     Negation,
     NounPhrase,
@@ -38,10 +40,7 @@ from seq2see.data.fables.phrases import (
     build_noun_phrase,
     build_object_pronoun,
     build_phrase,
-    build_predicate,
     build_subject_pronoun,
-    build_words,
-    clause,
     infinitive_phrase,
     verb_group,
 )
@@ -67,7 +66,7 @@ class TransitiveEvent:
 
     def to_clause(self, tense: Tense, negation: Negation = "") -> BilingualPhrase:
         """Return the event as a clause."""
-        return clause(self.subject, self.verb, tense, self.direct_object, negation)
+        return self.subject.clause(self.verb, tense, self.direct_object, negation)
 
 
 EventClauseBuilder = Callable[[TransitiveEvent], BilingualPhrase]
@@ -88,22 +87,27 @@ class PronounFrame:
     it_is_object: bool = False
     """Whether "it" is the object of another verb."""
 
-    def build_it_clause(self, gender: Gender, predicate: Adjective | None) -> BilingualPhrase:
-        """Return "it was too tired"; if masked, "it was too …" and "il …"."""
-        it = build_subject_pronoun(AgreementFeatures(gender))
-        adverb = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
-        if predicate:
-            phrase = build_predicate(predicate, it.agreement, self.tense, degree=adverb)
-            en = (*phrase.en[:-1], phrase.en[-1]._replace(role="predicate"))
-            return it + BilingualPhrase(en, phrase.fr)
-        be = "is" if self.tense == "present" else "was"
-        return it + BilingualPhrase(build_words(be) + adverb.en) + build_phrase(MASKED, MASKED)
+    def build_it_clause(self, gender: Gender, predicate: Predicate) -> BilingualPhrase:
+        """Return "it was too tired", or "was feeding it" if it is the object."""
+        agreement = AgreementFeatures(gender)
+        if isinstance(predicate, Verb):
+            it = build_object_pronoun(agreement)
+            phrase = verb_group(predicate, "imperfect", NO_SUBJECT.agreement, clitic=it)
+            index = -2
+        else:
+            it = build_subject_pronoun(agreement)
+            degree = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
+            phrase = it + it.predicate(predicate, self.tense, degree=degree)
+            index = -1
+        words = list(phrase.en)
+        words[index] = words[index]._replace(role="predicate")
+        return BilingualPhrase(tuple(words), phrase.fr)
 
 
 def _try(event: TransitiveEvent) -> BilingualPhrase:
     trying = next(verb for verb in VERBS["infinitive"] if verb.en == "try")
     action = infinitive_phrase(event.verb) + event.direct_object
-    return clause(event.subject, trying, "past", action)
+    return event.subject.clause(trying, "past", action)
 
 
 def _fail(event: TransitiveEvent) -> BilingualPhrase:
@@ -120,7 +124,7 @@ def _report(event: TransitiveEvent) -> BilingualPhrase:
     says = event.choose.verb("reporting")
     who = event.choose.noun_phrase(("person",), ("the", "my"), adjective_rate=0)
     that = build_phrase("that", "que")
-    return clause(who, says, "present", that) + event.to_clause("past", "not")
+    return who.clause(says, "present", that) + event.to_clause("past", "not")
 
 
 def _date(event: TransitiveEvent) -> BilingualPhrase:
@@ -129,7 +133,7 @@ def _date(event: TransitiveEvent) -> BilingualPhrase:
 
 
 def _obstruct(event: TransitiveEvent) -> BilingualPhrase:
-    return clause(event.direct_object, event.choose.verb("obstructing"), "past", event.subject)
+    return event.direct_object.clause(event.choose.verb("obstructing"), "past", event.subject)
 
 
 def _try_meanwhile(event: TransitiveEvent) -> BilingualPhrase:
@@ -137,7 +141,7 @@ def _try_meanwhile(event: TransitiveEvent) -> BilingualPhrase:
     verbs = choose.lexicon.verbs["intransitive"]
     action = choose.pick([verb for verb in verbs if not verb.is_momentary])
     who = choose.noun_phrase(("person",), "the", adjective_rate=0.4)
-    start = build_phrase("while", "pendant que") + clause(who, action, "imperfect")
+    start = build_phrase("while", "pendant que") + who.clause(action, "imperfect")
     return start + build_phrase(",", ",") + _try(event)
 
 
@@ -205,44 +209,49 @@ class MinimalPairSentence(SentenceDraft):
 
     antecedent: PronounRole
     """The role of the noun that "it" refers to."""
-    variants: tuple[BilingualPhrase, BilingualPhrase, BilingualPhrase] | None
-    """The sentence with the wrong pronoun; and, with the predicate masked, the sentence with the
-    correct and with the wrong pronoun. None if both candidates have the same gender."""
+    wrong_pronoun: BilingualPhrase | None
+    """The sentence with the wrong pronoun; None if both candidates have the same gender."""
 
 
-def is_reserved_noun_adjective_pair(noun: Noun, adjective: Adjective) -> bool:
-    """Return whether noun and predicate occur together only in `load_unseen_pronoun_cases`."""
-    if not (adjective.is_hindrance and adjective.fits_noun(noun)):
-        return False
-    if (noun.en, adjective.en) in TEXTBOOK_PAIRS:
-        return False
+def mask_predicate(phrase: BilingualPhrase) -> BilingualPhrase:
+    """Return a sentence with "…" for the predicate; in French, for all words after the pronoun."""
+    en = tuple(w._replace(text=MASKED) if w.role == "predicate" else w for w in phrase.en)
+    end = 1 + next(i for i, word in enumerate(phrase.fr) if word.role == "pronoun")
+    return BilingualPhrase(en, (*phrase.fr[:end], AlignedWord(MASKED), phrase.fr[-1]))
+
+
+def _is_reserved(noun: Noun, adjective: Adjective) -> bool:
     # Neighbors in the tables differ in gender or in kind; both of them are reserved, or neither.
-    return (NOUNS.index(noun) // 2 + 3 * (ADJECTIVES.index(adjective) // 2)) % 7 == 4
+    group = NOUNS.index(noun) // 2 + 3 * (ADJECTIVES.index(adjective) // 2)
+    return group % 7 == 4 and (noun.en, adjective.en) not in TEXTBOOK_PAIRS
 
 
 @cache
 def list_noun_hindrance_pairs(
     lexicon: FableLexicon, kinds: NounKinds, reserved: bool
 ) -> tuple[tuple[Noun, Adjective], ...]:
-    """Return the pairs of a noun of the given kinds and a hindrance that fits it."""
+    """Return the pairs of a noun of the given kinds and a hindrance that fits it.
+
+    Reserved pairs occur together only in `load_unseen_pronoun_cases`.
+    """
     return tuple(
         (noun, adjective)
         for noun in nouns_of_kinds(lexicon, kinds)
         for adjective in lexicon.adjectives
         if adjective.is_hindrance
         and adjective.fits_noun(noun)
-        and is_reserved_noun_adjective_pair(noun, adjective) == reserved
+        and _is_reserved(noun, adjective) == reserved
     )
 
 
 def generate_pronoun_minimal_pair(
-    choose: WordChooser, short: bool = False, unseen: bool = False
+    choose: WordChooser, unseen: bool = False
 ) -> tuple[MinimalPairSentence, ...]:
     """Return two sentences that differ only in the predicate of "it".
 
     With `unseen`, noun and predicate are reserved pairs.
     """
-    frames = [each for each in PRONOUN_FRAMES if each.in_short_corpus or not short]
+    frames = [each for each in PRONOUN_FRAMES if each.in_short_corpus or not choose.short]
     frame = choose.pick([each for each in frames if not (unseen and each.it_is_object)])
     verbs = choose.lexicon.verbs[frame.verbs]
     verb = choose.pick(
@@ -267,38 +276,25 @@ def _build_minimal_pair(
         who = event.choose.noun_phrase(("person",), "the", plural=False, adjective_rate=0.2)
     main = frame.build_event_clause(event)
 
-    def build(gender: Gender, predicate: Predicate | None) -> BilingualPhrase:
+    def build(gender: Gender, predicate: Predicate) -> BilingualPhrase:
         # each full stop needs its own alignment key, because a text may have two sentences
         start, full_stop = main + build_phrase(*frame.conjunction), build_phrase(".", ".")
-        if frame.it_is_object:
-            assert not isinstance(predicate, Adjective)
-            return start + who + _build_it_object(gender, predicate) + full_stop
-        assert not isinstance(predicate, Verb)
-        return start + frame.build_it_clause(gender, predicate) + full_stop
+        return start + who + frame.build_it_clause(gender, predicate) + full_stop
 
     roles: tuple[PronounRole, PronounRole] = ("subject", "object")
     genders = event.subject.agreement.gender, event.direct_object.agreement.gender
-    sentences = []
-    for role, gender, other, predicate in zip(
-        roles, genders, genders[::-1], predicates, strict=True
-    ):
-        variants = None
-        if gender != other:
-            variants = build(other, predicate), build(gender, None), build(other, None)
-        phrase = build(gender, predicate)
-        sentences.append(MinimalPairSentence(frame.name, phrase, role, variants))
-    return tuple(sentences)
-
-
-def _build_it_object(gender: Gender, verb: Verb | None) -> BilingualPhrase:
-    """Return "was feeding it"; if masked, "was … it" and "le …"."""
-    it = build_object_pronoun(AgreementFeatures(gender))
-    if verb:
-        group = verb_group(verb, "imperfect", AgreementFeatures("m"), clitic=it)
-        auxiliary, form, pronoun = group.en
-        return BilingualPhrase((auxiliary, form._replace(role="predicate"), pronoun), group.fr)
-    masked = build_phrase(MASKED, MASKED)
-    return BilingualPhrase(build_words("was") + masked.en + it.en, it.fr + masked.fr)
+    is_decisive = genders[0] != genders[1]
+    return tuple(
+        MinimalPairSentence(
+            frame.name,
+            build(gender, predicate),
+            role,
+            build(other, predicate) if is_decisive else None,
+        )
+        for role, gender, other, predicate in zip(
+            roles, genders, genders[::-1], predicates, strict=True
+        )
+    )
 
 
 def build_textbook_minimal_pair(choose: WordChooser) -> tuple[MinimalPairSentence, ...]:

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from seq2see.data.fables.lexicon import BE_VERB, NUMBERS, VERBS, Person, nouns_of_kinds
+from seq2see.data.fables.lexicon import (
+    BE_VERB,
+    NUMBERS,
+    VERBS,
+    AgreementFeatures,
+    Person,
+    nouns_of_kinds,
+)
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     MODALS,
-    AgreementFeatures,
     AlignmentKey,
     BilingualPhrase,
     build_adjective,
@@ -21,13 +27,10 @@ from seq2see.data.fables.phrases import (
     build_modal,
     build_noun_phrase,
     build_phrase,
-    build_predicate,
     build_subject_pronoun,
     build_words,
-    clause,
     coordinate_noun_phrases,
     infinitive_phrase,
-    verb_group,
 )
 from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
 
@@ -72,7 +75,7 @@ def _intransitive(choose: WordChooser) -> BilingualPhrase:
     where = choose.optional_location(verb, 0.6)
     has_no_time = verb.is_stative or choose.chance(0.6)
     when = EMPTY_PHRASE if has_no_time else choose.adverbial("time", tense)
-    return clause(choose.noun_phrase(verb.subject_kinds), verb, tense) + where + when
+    return choose.noun_phrase(verb.subject_kinds).clause(verb, tense) + where + when
 
 
 @register_construction()
@@ -80,39 +83,39 @@ def _manner(choose: WordChooser) -> BilingualPhrase:
     """The goat walks slowly. La chèvre marche lentement."""
     verb = choose.verb("manner")
     how = choose.adverbial("manner")
-    return clause(choose.noun_phrase(ANIMATE, adjective_rate=0.5), verb, choose.tense(verb)) + how
+    return choose.noun_phrase(ANIMATE, adjective_rate=0.5).clause(verb, choose.tense(verb)) + how
 
 
 @register_construction(weight=7, in_short_corpus=True)
 def _transitive(choose: WordChooser) -> BilingualPhrase:
     """The fox crossed the deep river. Le renard a traversé la rivière profonde."""
-    subject, verb, obj = choose.transitive_action()
-    return clause(subject, verb, choose.tense(verb), obj)
+    subject, verb, obj = choose.action()
+    return subject.clause(verb, choose.tense(verb), obj)
 
 
 @register_construction(weight=4)
 def _dated(choose: WordChooser) -> BilingualPhrase:
     """Yesterday, the fox crossed the river. Hier, le renard a traversé la rivière."""
-    subject, verb, obj = choose.transitive_action()
+    subject, verb, obj = choose.action()
     tense = "present" if verb.is_stative else choose.tense(verb)
     comma = build_phrase(",", ",")
-    return choose.adverbial("time", tense) + comma + clause(subject, verb, tense, obj)
+    return choose.adverbial("time", tense) + comma + subject.clause(verb, tense, obj)
 
 
 @register_construction(weight=5, in_short_corpus=True)
 def _negated(choose: WordChooser) -> BilingualPhrase:
     """The fox didn't cross the river. Le renard n'a pas traversé la rivière."""
-    subject, verb, _ = choose.transitive_action()
+    subject, verb, _ = choose.action()
     obj = choose.definite_object(verb, subject.noun)
-    return clause(subject, verb, choose.tense(verb), obj, "not")
+    return subject.clause(verb, choose.tense(verb), obj, "not")
 
 
 @register_construction(in_short_corpus=True)
 def _never(choose: WordChooser) -> BilingualPhrase:
     """The fox has never crossed the river. Le renard n'a jamais traversé la rivière."""
-    subject, verb, _ = choose.transitive_action()
+    subject, verb, _ = choose.action()
     tense = choose.present_or(verb, "present", "perfect", "future")
-    return clause(subject, verb, tense, choose.definite_object(verb, subject.noun), "never")
+    return subject.clause(verb, tense, choose.definite_object(verb, subject.noun), "never")
 
 
 @register_construction()
@@ -122,10 +125,10 @@ def _no_longer(choose: WordChooser) -> BilingualPhrase:
     if choose.chance(0.5):
         verb = choose.verb("former_action")
         subject, obj = choose.noun_phrase(verb.subject_kinds), choose.definite_object(verb)
-        return clause(subject, verb, tense, obj, "no longer")
+        return subject.clause(verb, tense, obj, "no longer")
     verb = choose.verb("former_activity")
     subject = choose.noun_phrase(verb.subject_kinds)
-    return clause(subject, verb, tense, negation="no longer") + choose.location()
+    return subject.clause(verb, tense, negation="no longer") + choose.location()
 
 
 @register_construction()
@@ -135,15 +138,15 @@ def _nothing(choose: WordChooser) -> BilingualPhrase:
     where = choose.location() if choose.chance(0.6) else EMPTY_PHRASE
     tense = choose.pick_tense("past", "past", "future", "present")
     subject = choose.noun_phrase(verb.subject_kinds)
-    return clause(subject, verb, tense, negation="nothing") + where
+    return subject.clause(verb, tense, negation="nothing") + where
 
 
 @register_construction(weight=4)
 def _frequency(choose: WordChooser) -> BilingualPhrase:
     """The fox has already crossed the river. Le renard a déjà traversé la rivière."""
-    subject, verb, obj = choose.transitive_action()
+    subject, verb, obj = choose.action()
     tense = choose.present_or(verb, "present", "perfect", "future")
-    return clause(subject, verb, tense, obj, adverb=choose.adverbial("frequency", tense))
+    return subject.clause(verb, tense, obj, adverb=choose.adverbial("frequency", tense))
 
 
 @register_construction(in_short_corpus=True)
@@ -153,7 +156,7 @@ def _counted(choose: WordChooser) -> BilingualPhrase:
     determiners = (*NUMBERS, "many", "several")
     subject = choose.noun_phrase(verb.subject_kinds, determiners, True, adjective_rate=0.5)
     where = choose.optional_location(verb, 0.6)
-    return clause(subject, verb, choose.tense(verb)) + where
+    return subject.clause(verb, choose.tense(verb)) + where
 
 
 @register_construction(weight=2)
@@ -163,7 +166,7 @@ def _everyone(choose: WordChooser) -> BilingualPhrase:
     plural = choose.chance(0.6)
     subject = choose.noun_phrase(noun, "all" if plural else "every", plural, adjective_rate=0.2)
     verb = choose.verb("intransitive")
-    return clause(subject, verb, choose.tense(verb))
+    return subject.clause(verb, choose.tense(verb))
 
 
 @register_construction(in_short_corpus=True)
@@ -173,23 +176,23 @@ def _pair_of_subjects(choose: WordChooser) -> BilingualPhrase:
     second = choose.noun_phrase(ANIMATE, plural=False, exclude=[first.noun])
     verb = choose.verb("intransitive")
     where = choose.optional_location(verb, 0.5)
-    return clause(coordinate_noun_phrases(first, second), verb, choose.tense(verb)) + where
+    return coordinate_noun_phrases(first, second).clause(verb, choose.tense(verb)) + where
 
 
 @register_construction(weight=4)
 def _wanting(choose: WordChooser) -> BilingualPhrase:
     """The fox tried to cross the street. Le renard a essayé de traverser la rue."""
-    subject, verb, obj = choose.intended_action()
+    subject, verb, obj = choose.action(intended=True)
     main_verb = choose.verb("infinitive")
     tense = choose.pick_tense("present", main_verb.past_tense, "future")
-    group = verb_group(main_verb, tense, subject.agreement, choose.negation(0.3))
-    return subject + group + infinitive_phrase(verb) + obj
+    action = infinitive_phrase(verb) + obj
+    return subject.clause(main_verb, tense, action, choose.negation(0.3))
 
 
 @register_construction(weight=4)
 def _ability(choose: WordChooser) -> BilingualPhrase:
     """The fox can't cross the street. Le renard ne peut pas traverser la rue."""
-    subject, verb, obj = choose.intended_action()
+    subject, verb, obj = choose.action(intended=True)
     modal = build_modal(choose.pick(tuple(MODALS)), subject.agreement.plural)
     return subject + modal + infinitive_phrase(verb, "") + obj
 
@@ -201,9 +204,9 @@ def _giving(choose: WordChooser) -> BilingualPhrase:
     giver = choose.noun_phrase(verb.subject_kinds)
     gift = choose.noun_phrase(verb.object_kinds, ("the", "a", "my", "this"))
     receiver = choose.noun_phrase(ANIMATE, ("the", "a", "my"), exclude=[giver.noun])
+    objects = gift + build_phrase(verb.en_particle, verb.fr_particle) + receiver
     without_particles = replace(verb, en_particle="", fr_particle="")
-    group = verb_group(without_particles, choose.tense(verb), giver.agreement)
-    return giver + group + gift + build_phrase(verb.en_particle, verb.fr_particle) + receiver
+    return giver.clause(without_particles, choose.tense(verb), objects)
 
 
 @register_construction(weight=3)
@@ -213,11 +216,9 @@ def _passive(choose: WordChooser) -> BilingualPhrase:
     agent = choose.noun_phrase(verb.subject_kinds)
     victim = choose.noun_phrase(verb.object_kinds, exclude=[agent.noun])
     tense = choose.pick_tense("past", "future")
-    agreement = victim.agreement
-    form = verb.fr.inflect_participle(agreement.gender, agreement.plural)
-    participle = build_phrase(verb.en_participle, form)
-    be = verb_group(BE_VERB, tense, agreement, choose.negation(0.2))
-    return victim + be + participle + build_phrase("by", "par") + agent
+    participle = build_phrase(verb.en_participle, verb.fr.inflect_participle(victim.agreement))
+    predicate = participle + build_phrase("by", "par") + agent
+    return victim.clause(BE_VERB, tense, predicate, choose.negation(0.2))
 
 
 @register_construction(weight=4)
@@ -232,8 +233,8 @@ def _first_person(choose: WordChooser) -> BilingualPhrase:
     where = choose.location(obj.noun) if choose.chance(0.4) else EMPTY_PHRASE
     negation = choose.negation(0.3) if determiner in {"the", "this", "my", "our"} else ""
     tense = choose.pick_tense("present", "past", "past", "future")
-    subject = build_subject_pronoun(AgreementFeatures("m", person == "we", person))
-    return clause(subject, verb, tense, obj, negation) + where
+    subject = build_subject_pronoun(AgreementFeatures("m", person))
+    return subject.clause(verb, tense, obj, negation) + where
 
 
 @register_construction(weight=4)
@@ -245,7 +246,7 @@ def _ownership(choose: WordChooser) -> BilingualPhrase:
     own = "their" if owner.agreement.plural else own
     kinds = tuple(kind for kind in verb.object_kinds if kind in {"load", "belonging"})
     thing = choose.noun_phrase(kinds, own, exclude=[owner.noun])
-    return clause(owner, verb, choose.tense(verb), thing)
+    return owner.clause(verb, choose.tense(verb), thing)
 
 
 @register_construction(weight=5, in_short_corpus=True)
@@ -261,7 +262,7 @@ def _property_of(choose: WordChooser) -> BilingualPhrase:
     if negation or choose.chance(0.4):
         degree = EMPTY_PHRASE
     tense = choose.pick_tense("present", "imperfect", "future")
-    return subject + build_predicate(adjective, subject.agreement, tense, negation, degree)
+    return subject + subject.predicate(adjective, tense, negation, degree)
 
 
 VERY, TOO, SO = ("very", "très"), ("too", "trop"), ("so", "si")
@@ -275,11 +276,11 @@ def _comparison(choose: WordChooser) -> BilingualPhrase:
     subject = choose.noun_phrase(COMPARED_KINDS, determiners, adjective_rate=0)
     noun = subject.noun
     other = choose.noun_phrase((noun.kind,), determiners, adjective_rate=0.1, exclude=[noun])
-    verb = verb_group(BE_VERB, choose.pick_tense("present", "imperfect"), subject.agreement)
+    tense = choose.pick_tense("present", "imperfect")
     adjective = choose.adjective(noun, "comparable")
     adverb = choose.pick(("plus", "plus", "moins", "aussi"))
     comparative = build_comparative_with_than(adverb, adjective, subject.agreement)
-    return subject + verb + comparative + other
+    return subject.clause(BE_VERB, tense, comparative + other)
 
 
 @register_construction()
@@ -293,9 +294,8 @@ def _superlative(choose: WordChooser) -> BilingualPhrase:
     kind = build_noun_phrase("the", animal)
     subject = choose.noun_phrase(choose.pick(others), "the", plural=False, adjective_rate=0)
     predicate = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
-    verb = verb_group(BE_VERB, "present", subject.agreement)
     there = choose.noun_phrase(("land",), "the", plural=False)
-    return subject + verb + predicate + build_phrase("in", "de") + there
+    return subject.clause(BE_VERB, "present", predicate + build_phrase("in", "de") + there)
 
 
 @register_construction(weight=4)
@@ -306,7 +306,7 @@ def _partitive(choose: WordChooser) -> BilingualPhrase:
     tense = choose.tense(verb)
     where = choose.location() if choose.chance(0.4) else EMPTY_PHRASE
     when = choose.adverbial("time", tense) if choose.chance(0.4) else EMPTY_PHRASE
-    return clause(choose.noun_phrase(verb.subject_kinds), verb, tense, food) + where + when
+    return choose.noun_phrase(verb.subject_kinds).clause(verb, tense, food) + where + when
 
 
 @register_construction()
@@ -317,7 +317,7 @@ def _none(choose: WordChooser) -> BilingualPhrase:
     if choose.chance(0.5):
         food = build_noun_phrase("any", choose.noun(("provision",)))
     subject = choose.noun_phrase(verb.subject_kinds)
-    return clause(subject, verb, choose.pick_tense("present", "past"), food, "not")
+    return subject.clause(verb, choose.pick_tense("present", "past"), food, "not")
 
 
 DRINKS = (
@@ -339,7 +339,7 @@ def _drinking(choose: WordChooser) -> BilingualPhrase:
     tense = choose.tense(verb)
     when = choose.adverbial("time", tense) if choose.chance(0.4) else EMPTY_PHRASE
     drink = determiner + build_phrase(en, fr)
-    return clause(choose.noun_phrase(ANIMATE), verb, tense, drink, negation) + when
+    return choose.noun_phrase(ANIMATE).clause(verb, tense, drink, negation) + when
 
 
 @register_construction(weight=4, in_short_corpus=True)
@@ -372,7 +372,7 @@ def _feature(choose: WordChooser) -> BilingualPhrase:
     part = choose.noun(("part",))
     detail = build_noun_phrase("a", part, (choose.adjective(part),))
     (have,) = VERBS["having"]
-    return clause(owner, have, choose.pick_tense("present", "imperfect"), detail)
+    return owner.clause(have, choose.pick_tense("present", "imperfect"), detail)
 
 
 @register_construction()
@@ -394,5 +394,5 @@ def _pair_of_adjectives(choose: WordChooser) -> BilingualPhrase:
     are_alike = first.is_hindrance == second.is_hindrance
     conjunction = build_phrase("and", "et") if are_alike else build_phrase("but", "mais")
     tense = choose.pick_tense("present", "imperfect")
-    predicate = build_predicate(first, subject.agreement, tense)
-    return subject + predicate + conjunction + build_adjective(second, subject.agreement)
+    other = build_adjective(second, subject.agreement)
+    return subject + subject.predicate(first, tense) + conjunction + other

@@ -10,6 +10,7 @@ from typing import TypeVar
 from seq2see.data.fables.lexicon import (
     ADVERBIALS,
     FULL_LEXICON,
+    SHORT_LEXICON,
     Adjective,
     FableLexicon,
     Noun,
@@ -63,9 +64,10 @@ def _natural_determiner(noun: Noun, determiner: str) -> str:
 class WordChooser:
     """Chooses words from a lexicon at random; the only source of randomness of the corpus."""
 
-    def __init__(self, rng: Random, lexicon: FableLexicon = FULL_LEXICON) -> None:
-        self.rng = rng
-        self.lexicon = lexicon
+    def __init__(self, seed: int, short: bool) -> None:
+        self.rng = Random(seed)  # noqa: S311
+        self.short = short
+        self.lexicon = SHORT_LEXICON if short else FULL_LEXICON
 
     def chance(self, probability: float) -> bool:
         """Return True with the given probability."""
@@ -116,22 +118,30 @@ class WordChooser:
         has_two = self.chance(rate / 2) and first.en in AGE_AND_SIZE_ADJECTIVES
         return (first, second) if has_two and not second.precedes_noun else (first,)
 
-    def transitive_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
-        """Return a subject, a transitive verb and an object that fit together."""
-        verb = self.verb("transitive")
-        determiner = DEFINITE if verb.is_stative else ANY_DETERMINER
-        return self._complete_action(verb, determiner)
+    def predicate(
+        self,
+        subject: NounPhrase,
+        tense: Tense | None = None,
+        use: str = "predicative",
+        degree: BilingualPhrase = EMPTY_PHRASE,
+    ) -> BilingualPhrase:
+        """Return "is tired", with an adjective that fits; without a tense, choose one."""
+        adjective = self.adjective(subject.noun, use)
+        tense = tense or self.pick_tense("present", "imperfect")
+        return subject.predicate(adjective, tense, degree=degree)
 
-    def intended_action(self) -> tuple[NounPhrase, Verb, NounPhrase]:
-        """Return a subject, a verb for an intended action, and a definite object."""
-        verbs = [verb for verb in self.lexicon.verbs["transitive"] if not verb.is_stative]
-        verb = self.pick([verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS])
-        return self._complete_action(verb, DEFINITE)
+    def action(self, intended: bool = False) -> tuple[NounPhrase, Verb, NounPhrase]:
+        """Return a subject, a transitive verb and an object that fit together.
 
-    def _complete_action(
-        self, verb: Verb, determiner: tuple[str, ...]
-    ) -> tuple[NounPhrase, Verb, NounPhrase]:
+        With `intended`, the verb is for something done on purpose, and the object is definite.
+        """
+        verbs = self.lexicon.verbs["transitive"]
+        if intended:
+            verbs = tuple(verb for verb in verbs if not verb.is_stative)
+            verbs = tuple(verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS)
+        verb = self.pick(verbs)
         subject = self.noun_phrase(verb.subject_kinds)
+        determiner = DEFINITE if intended or verb.is_stative else ANY_DETERMINER
         obj = self.noun_phrase(verb.object_kinds, determiner, exclude=[subject.noun])
         return subject, verb, obj
 
