@@ -95,7 +95,9 @@ def measure_padding(corpus: Corpus, tokenizers: TokenizerPair) -> None:
             corpus, EncodingOptions(tokenizers, BATCHES.max_length), Path(cache)
         )
         batches = list(epoch_batches(encoded))
-        share = 1 - sum(b.num_tokens for b in batches) / sum(b.num_positions for b in batches)
+        num_tokens = sum(b.num_source_tokens + b.num_target_tokens for b in batches)
+        num_positions = sum(b.source_BS.numel() + b.labels_BT.numel() for b in batches)
+        share = 1 - num_tokens / num_positions
     print(f"padding {share:.1%} of {BATCHES.max_tokens:,} tokens per batch")
 
 

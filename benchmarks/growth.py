@@ -72,7 +72,8 @@ class Bench:
     def speed(self, point: Point) -> float:
         """Return the number of tokens per second."""
         batch, updater = point.batch(), self.updater(point.preset)
-        return batch.num_tokens / seconds(lambda: updater(1, [batch]))
+        num_tokens = batch.num_source_tokens + batch.num_target_tokens
+        return num_tokens / seconds(lambda: updater(1, [batch]))
 
     def updater(self, preset: str) -> ModelUpdater:
         """Return the updater of this model."""

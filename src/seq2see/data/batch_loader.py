@@ -87,11 +87,6 @@ class Batch:
         return Batch(self.source_BS.repeat(2, 1), self.target_BT.repeat(2, 1))
 
     @property
-    def num_positions(self) -> int:
-        """Number of positions of source and decoder input, padding included."""
-        return self.source_BS.numel() + self.labels_BT.numel()
-
-    @property
     def num_source_tokens(self) -> int:
         """Number of source tokens without padding."""
         return int(self.source_BS.ne(PAD_ID).sum())
@@ -100,11 +95,6 @@ class Batch:
     def num_target_tokens(self) -> int:
         """Number of labels without padding."""
         return int(self.labels_BT.ne(PAD_ID).sum())
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of source tokens and labels without padding."""
-        return self.num_source_tokens + self.num_target_tokens
 
 
 def _pad(sentences: PackedIds, bos: bool) -> IntArray:

@@ -169,11 +169,12 @@ class BatchSampler:
         epoch, first_pool, skip = start
         pairs = self._mixture.shuffle_epoch(epoch)
         num_pools = -(-len(pairs.line_indices) // self._pool_size)
-        _check_position(start, num_pools)
+        assert min(start) >= 0
+        assert first_pool < num_pools
         for pool in range(first_pool, num_pools):
             in_pool = slice(pool * self._pool_size, (pool + 1) * self._pool_size)
             batches = self._split_pool(pairs.take(in_pool), epoch, pool)
-            _check_position(start, num_pools, len(batches) if pool == first_pool else None)
+            assert skip < len(batches)
             for number in range(skip, len(batches) - 1):
                 yield batches[number], DataPosition(epoch, pool, number + 1)
             is_last = pool + 1 == num_pools
@@ -196,16 +197,6 @@ class BatchSampler:
             own = np.flatnonzero(pairs.corpus_indices == number)
             source[own], target[own] = corpus.lengths(pairs.line_indices[own])
         return source, target
-
-
-def _check_position(start: DataPosition, num_pools: int, num_batches: int | None = None) -> None:
-    """Raise InputError if the position is outside the data."""
-    exists = start.pool < max(num_pools, 1) and (num_batches is None or start.batch < num_batches)
-    if not exists or min(start) < 0:
-        raise InputError(
-            f"data position {tuple(start)} does not exist: corpora or batch settings have changed "
-            "since the checkpoint"
-        )
 
 
 def order_pairs_by_noisy_length(source: IntArray, target: IntArray, key: Sequence[int]) -> IntArray:

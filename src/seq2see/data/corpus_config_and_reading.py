@@ -41,11 +41,8 @@ from seq2see.errors import ConfigError, InputError, Problem
 CorpusFormat = Literal["text", "tsv", "jsonl", "tmx", "builtin"]
 ColumnPair = Annotated[tuple[int | str, int | str], Field(strict=False)]  # TOML has only lists
 
-_FORMATS_BY_EXTENSION: Mapping[str, CorpusFormat] = {
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".tmx": "tmx",
-}
+_FORMATS: dict[str, CorpusFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".tmx": "tmx"}
+"""By file extension."""
 
 
 class BuiltinName(NamedTuple):
@@ -137,7 +134,7 @@ class CorpusConfig(Config):
             return "builtin"
         if self.files[0] == STANDARD_INPUT:
             return "tsv"
-        return _FORMATS_BY_EXTENSION.get(file_extension(self.files[0]), "text")
+        return _FORMATS.get(file_extension(self.files[0]), "text")
 
     @property
     def builtin(self) -> BuiltinName | None:

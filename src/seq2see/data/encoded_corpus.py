@@ -12,10 +12,9 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, compute_sha256
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
-from seq2see.errors import ConfigError, InputError, Problem, reading
+from seq2see.errors import ConfigError, InputError, Problem, reading, writing
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.text.packed_ids import IntArray
 
@@ -40,7 +39,7 @@ class RaggedMemmap:
     """Rows of numbers of different lengths, memory-mapped from two files."""
 
     def __init__(self, path: Path, dtype: DTypeLike) -> None:
-        """Map the files that `_open_column` has written."""
+        """Map the files that `_append_rows` has written."""
         values_path, ends_path = _column_paths(path)
         self._values = _map_file(values_path, dtype)
         self._ends: IntArray = _map_file(ends_path, np.int64)
@@ -75,21 +74,14 @@ def _map_file(path: Path, dtype: DTypeLike) -> NDArray[Any]:
         raise InputError(f"{path} is damaged: {error}") from None
 
 
-@contextmanager
-def _open_column(path: Path) -> Iterator[Callable[[PackedIds], None]]:
-    """Yield a function that appends rows to the files of a `RaggedMemmap`."""
+def _append_rows(path: Path, rows: PackedIds) -> None:
+    """Append rows to the files of a `RaggedMemmap`; create them if they do not exist."""
     values_path, ends_path = _column_paths(path)
-    with values_path.open("wb") as values, ends_path.open("wb") as ends:
-        num_written = 0
-        ends.write(np.zeros(1, dtype=np.int64).tobytes())
-
-        def append(rows: PackedIds) -> None:
-            nonlocal num_written
-            values.write(rows.ids.tobytes())
-            ends.write((num_written + np.cumsum(rows.lengths, dtype=np.int64)).tobytes())
-            num_written += len(rows.ids)
-
-        yield append
+    with values_path.open("ab") as values, ends_path.open("ab") as ends:
+        num_values = values.tell() // rows.ids.itemsize
+        new_ends = num_values + np.cumsum(rows.lengths, dtype=np.int64)
+        values.write(rows.ids.tobytes())
+        ends.write((new_ends if ends.tell() else np.append(0, new_ends)).tobytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +231,13 @@ def encode_corpus(
     directory = cache_directory / key.hexdigest()[:32]
     skipped = _read_verified(directory)
     if skipped is None:
-        try:
-            skipped = _write_corpus(corpus, options, directory, threads, on_encoded)
-        except OSError as error:
-            reason = error.strerror or error
-            raise InputError(f"{error.filename or directory} cannot be written: {reason}") from None
+        _remove_stale(cache_directory)
+        with writing(directory), atomic_directory(directory, replace=True) as temporary:
+            skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
+            if corpus.was_changed:
+                raise InputError(f"{corpus.name} was changed while it was read: start again")
+            metadata = _build_metadata(skipped, temporary)
+            (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
     return EncodedCorpus(directory, skipped, options)
 
 
@@ -271,30 +265,6 @@ def _build_metadata(skipped: SkippedPairs, directory: Path) -> dict[str, Any]:
     return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
-def _write_corpus(
-    corpus: Corpus,
-    options: EncodingOptions,
-    directory: Path,
-    threads: int,
-    on_encoded: EncodedPairsCallback,
-) -> SkippedPairs:
-    """Write to a temporary directory and rename it when complete."""
-    _remove_stale(directory.parent)
-    try:
-        with atomic_directory(directory, replace=True) as temporary:
-            skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
-            if corpus.was_changed:
-                raise InputError(f"{corpus.name} was changed while it was read: start again")
-            metadata = _build_metadata(skipped, temporary)
-            (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
-    except OSError:
-        existing = _read_verified(directory)
-        if existing is None:
-            raise
-        return existing  # another process has written it
-    return skipped
-
-
 def _remove_stale(cache_directory: Path) -> None:
     """Remove temporary directories of killed runs that are older than a day."""
     for path in cache_directory.glob(f"*{PARTIAL_SUFFIX}"):
@@ -310,16 +280,15 @@ def _write_columns(
     on_encoded: EncodedPairsCallback,
 ) -> SkippedPairs:
     skipped, num_read = SkippedPairs(), 0
-    with ExitStack() as stack:
-        names = ["source", "target"] + ["source-text", "target-text"] * options.store_text
-        columns = [stack.enter_context(_open_column(directory / name)) for name in names]
-        for block in corpus.read_fingerprinted_blocks(skipped.add_missing_language):
-            chunk = _encode_block(block, options, threads)
-            for append, rows in zip(columns, chunk.columns, strict=True):
-                append(rows)
-            skipped.add_chunk(chunk, num_read)
-            num_read += len(chunk.is_usable)
-            on_encoded(len(chunk.is_usable))
+    names = ["source", "target"] + ["source-text", "target-text"] * options.store_text
+    empty = PairBlock([], [])  # creates the files, even if the corpus is empty
+    for block in chain([empty], corpus.read_fingerprinted_blocks(skipped.add_missing_language)):
+        chunk = _encode_block(block, options, threads)
+        for name, rows in zip(names, chunk.columns, strict=True):
+            _append_rows(directory / name, rows)
+        skipped.add_chunk(chunk, num_read)
+        num_read += len(chunk.is_usable)
+        on_encoded(len(chunk.is_usable))
     return skipped
 
 

@@ -68,7 +68,7 @@ def test_corpus_is_encoded_once(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, monkeypatch
 ) -> None:
     first = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
-    monkeypatch.setattr(encoded_corpus, "_write_corpus", None)
+    monkeypatch.setattr(encoded_corpus, "_write_columns", None)
     again = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     assert ids_of(first) == ids_of(again)
 
@@ -164,6 +164,7 @@ def test_skipped_pairs_are_counted(tokenizers: TokenizerPair, tmp_path: Path) ->
         "4 pairs skipped: 2 longer than batches.max_length (first: pair 3); 2 with an empty side"
     )
     assert not str(SkippedPairs())
+    assert str(SkippedPairs(empty=1)) == "1 pair skipped: 1 with an empty side"
     assert [tokenizers.source.decode(s) for s, _ in ids_of(encoded)] == ["a", "c"]
 
 
@@ -210,7 +211,7 @@ def test_batch_has_bos_eos_and_padding() -> None:
         [BOS_ID, 6, 7, 8, EOS_ID],
     ]
     assert batch.decoder_input_BT.shape == batch.labels_BT.shape == (2, 4)
-    assert (batch.num_positions, batch.num_tokens) == (14, 11)
+    assert (batch.num_source_tokens, batch.num_target_tokens) == (5, 6)
 
 
 def test_max_tokens_must_fit_the_longest_pair() -> None:
@@ -269,7 +270,7 @@ def test_more_workers_than_pairs_get_empty_batches(tokenizers, tmp_path) -> None
     )
     shares = [epoch(make_loader([encoded], shard=WorkerShard(r, 3))) for r in range(3)]
     assert [[len(batch) for batch in share] for share in shares] == [[1], [0], [0]]
-    assert shares[1][0].num_positions == 0
+    assert len(shares[1][0]) == 0
 
 
 def test_corpora_are_mixed_in_batches(tokenizers, tmp_path) -> None:
