@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
-import random
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
+from itertools import chain, compress
 
 import numpy as np
 
-from seq2see.data.quality.build_findings import build_findings
-from seq2see.data.quality.config import QualityConfig
+from seq2see.data.quality.build_findings import FindingCounter, build_findings
+from seq2see.data.quality.config import RULES, QualityConfig, RuleName
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import (
     CorpusReport,
     Distribution,
-    FindingExample,
     SideReport,
     TestPairsInCorpusCounts,
     UncoveredCharacters,
@@ -27,7 +23,6 @@ from seq2see.data.quality.report import (
 from seq2see.data.quality.rules import RuleViolation, find_rule_violations
 from seq2see.data.quality.statistics_and_models import (
     CorpusModel,
-    PairChunk,
     collect_per_pair_statistics,
     iter_pair_chunks,
 )
@@ -38,7 +33,6 @@ from seq2see.text import Tokenizer, TokenizerPair
 
 LanguagePair = tuple[str, str] | None
 
-_LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 _SPACE_PIECE = "\u2581"
 _NUM_SHOWN_CHARACTERS = 20
 
@@ -65,23 +59,30 @@ def analyze_corpus(
     """
     config = config or QualityConfig()
     overlap = OverlapCounter(test_pairs)
-    model = _fit_model(pairs, config, languages, overlap, on_stage)
-    counter = _FindingCounter(config, overlap, tokenizers)
-    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
-        counter.update(chunk, find_rule_violations(chunk, model))
-    return _build_report(model, counter)
-
-
-def _fit_model(
-    pairs: Iterable[SentencePair],
-    config: QualityConfig,
-    languages: LanguagePair,
-    overlap: OverlapCounter,
-    on_stage: StageCallback | None,
-) -> CorpusModel:
-    """Read the corpus once, and fit the models of the rules to it."""
     statistics = collect_per_pair_statistics(pairs, on_stage)
-    return CorpusModel.fit(statistics, config.max_words, languages, overlap.source_hashes)
+    model = CorpusModel.fit(statistics, config.max_words, languages, overlap.source_hashes)
+    counter = FindingCounter(config)
+    both = (tokenizers.source, tokenizers.target) if tokenizers else ()
+    characters = [CharacterCounter(tokenizer) for tokenizer in both]
+    for pair, violation in _check_pairs(pairs, model, RULES, on_stage):
+        counter.add(pair, violation)
+        overlap.add(pair)
+        for side, text in zip(characters, pair, strict=False):
+            side.add(text)
+    uncovered = [side.find_uncovered() for side in characters]
+    return _build_report(model, counter, overlap.compute_overlap(), uncovered or (None, None))
+
+
+def _check_pairs(
+    pairs: Iterable[SentencePair],
+    model: CorpusModel,
+    rules: Sequence[RuleName],
+    on_stage: StageCallback | None,
+) -> Iterator[tuple[SentencePair, RuleViolation | None]]:
+    """Yield each pair with the first of the rules that it violates, or None."""
+    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
+        violations = find_rule_violations(chunk, model, rules)
+        yield from zip(chunk.sides.iter_pairs(), violations, strict=True)
 
 
 def accept_or_reject_pairs(
@@ -97,10 +98,10 @@ def accept_or_reject_pairs(
     same too. The first result is yielded after the corpus was read once.
     """
     config = config or QualityConfig()
-    model = _fit_model(pairs, config, languages, OverlapCounter(test_pairs), on_stage)
-    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
-        violations = find_rule_violations(chunk, model, config.clean_rules)
-        yield from zip(chunk.sides.iter_pairs(), violations, strict=True)
+    statistics = collect_per_pair_statistics(pairs, on_stage)
+    test_source_hashes = OverlapCounter(test_pairs).source_hashes
+    model = CorpusModel.fit(statistics, config.max_words, languages, test_source_hashes)
+    yield from _check_pairs(pairs, model, config.clean_rules, on_stage)
 
 
 class OverlapCounter:
@@ -108,29 +109,28 @@ class OverlapCounter:
 
     def __init__(self, test_pairs: Iterable[SentencePair] | None) -> None:
         self._rows = None if test_pairs is None else [_hash_pair(*pair) for pair in test_pairs]
-        self._hashes = [frozenset(row[kind] for row in self._rows or ()) for kind in range(3)]
-        self._seen: list[set[int]] = [set(), set(), set()]
-        self.source_hashes = self._hashes[1] - {hash("")}
+        self._hashes = frozenset(chain.from_iterable(self._rows or ()))
+        self._seen = set[int]()
+        self.source_hashes = frozenset(row[1] for row in self._rows or ()) - {hash("")}
         """Hashes of the match keys of the sources, without sources that have no words."""
 
-    def update(self, chunk: PairChunk) -> None:
-        """Record which test pairs occur among these pairs."""
-        if self._rows:
-            for kind, hashes in enumerate(zip(*map(_hash_pair, *chunk.sides), strict=True)):
-                self._seen[kind] |= self._hashes[kind].intersection(hashes)
+    def add(self, pair: SentencePair) -> None:
+        """Record which test pairs are similar to a pair of the corpus."""
+        if self._hashes:
+            self._seen |= self._hashes.intersection(_hash_pair(*pair))
 
     def compute_overlap(self) -> TestPairsInCorpusCounts | None:
         """Return the number of test pairs that occur; None if there is no test set."""
         if self._rows is None:
             return None
-        counts = (sum(row[kind] in self._seen[kind] for row in self._rows) for kind in range(3))
+        counts = (sum(row[kind] in self._seen for row in self._rows) for kind in range(3))
         return TestPairsInCorpusCounts(len(self._rows), *counts)
 
 
 def _hash_pair(source: str, target: str) -> tuple[int, int, int]:
     """Return hashes of the exact source, the source's match key, and both match keys."""
     key = compute_match_key(source)
-    return hash(source.strip()), hash(key), hash((key, compute_match_key(target)))
+    return hash((source.strip(),)), hash(key), hash((key, compute_match_key(target)))
 
 
 class CharacterCounter:
@@ -140,10 +140,9 @@ class CharacterCounter:
         self.tokenizer = tokenizer
         self.counts = Counter[str]()
 
-    def update(self, lines: Sequence[str]) -> None:
-        """Count the characters of lines, as normalized by the tokenizer."""
-        normalized = (line if line.isascii() else self.tokenizer.normalize(line) for line in lines)
-        self.counts.update("".join(normalized))
+    def add(self, text: str) -> None:
+        """Count the characters of a text, as normalized by the tokenizer."""
+        self.counts.update(text if text.isascii() else self.tokenizer.normalize(text))
 
     def find_uncovered(self) -> UncoveredCharacters:
         """Return the characters without a piece. White space is always covered."""
@@ -159,66 +158,13 @@ class CharacterCounter:
         )
 
 
-class _FindingCounter:
-    """Counts rule violations and other findings, and collects examples, in the second pass."""
-
-    def __init__(
-        self, config: QualityConfig, overlap: OverlapCounter, tokenizers: TokenizerPair | None
-    ) -> None:
-        self.config = config
-        self.overlap = overlap
-        both = (tokenizers.source, tokenizers.target) if tokenizers else ()
-        self.characters = list(map(CharacterCounter, both))
-        """One counter per side; none if no tokenizers are given."""
-        self.counts = Counter[str]()
-        self.is_accepted = bytearray()
-        """For each pair, whether cleaning would keep it."""
-        self._examples: dict[str, list[tuple[float, float, int, FindingExample]]] = {}
-        self._random = random.Random(0)  # noqa: S311 fixed seed, for reproducible reports
-
-    def update(self, chunk: PairChunk, violations: list[RuleViolation | None]) -> None:
-        """Count the pairs of a chunk."""
-        rows = zip(chunk.sides.iter_pairs(), violations, strict=True)
-        for line, (pair, violation) in enumerate(rows, chunk.first_index + 1):
-            removed = violation is not None and violation.rule in self.config.clean_rules
-            self.is_accepted.append(not removed)
-            self._count_pair(line, pair, violation)
-        self.overlap.update(chunk)
-        for counter, lines in zip(self.characters, chunk.sides, strict=False):
-            counter.update(lines)
-
-    def _count_pair(self, line: int, pair: SentencePair, violation: RuleViolation | None) -> None:
-        if violation:
-            self._count(violation.rule, line, pair, violation.reason, violation.score)
-        elif pair.source == pair.target:
-            self._count("identical_short", line, pair, "both sides are identical")
-        if any("\r" in text and _LONE_CARRIAGE_RETURN.search(text) for text in pair):
-            self._count("carriage_returns", line, pair, "carriage return inside a line")
-
-    def _count(
-        self, name: str, line: int, pair: SentencePair, reason: str, score: float = 0.0
-    ) -> None:
-        """Count a pair, and keep the examples with the highest scores; ties are random."""
-        self.counts[name] += 1
-        examples = self._examples.setdefault(name, [])
-        example = score, self._random.random(), line, FindingExample.from_pair(line, pair, reason)
-        heapq.heappush(examples, example)
-        if len(examples) > self.config.num_examples:
-            heapq.heappop(examples)
-
-    @property
-    def examples(self) -> dict[str, list[FindingExample]]:
-        """Examples by finding, those with the highest scores first, then by line."""
-        return {
-            name: [example for *_, example in sorted(rows, key=lambda row: (-row[0], row[2]))]
-            for name, rows in self._examples.items()
-        }
-
-
-def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
+def _build_report(
+    model: CorpusModel,
+    counter: FindingCounter,
+    overlap: TestPairsInCorpusCounts | None,
+    uncovered: Sequence[UncoveredCharacters | None],
+) -> CorpusReport:
     statistics = model.statistics
-    characters = counter.characters or (None, None)
-    uncovered = [side.find_uncovered() if side else None for side in characters]
     sides = [
         SideReport(
             declared_language=model.languages.sides[side].declared,
@@ -230,7 +176,6 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
         for side in (0, 1)
     ]
     source_counts, target_counts = statistics.character_counts
-    overlap = counter.overlap.compute_overlap()
     is_accepted = np.frombuffer(counter.is_accepted, np.bool_)
     num_accepted = int(is_accepted.sum())
     num_words = int(statistics.word_counts[:, is_accepted].sum())
@@ -242,9 +187,7 @@ def _build_report(model: CorpusModel, counter: _FindingCounter) -> CorpusReport:
         source=sides[0],
         target=sides[1],
         length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
-        findings=build_findings(
-            model, counter.counts, counter.examples, counter.config, overlap, uncovered
-        ),
+        findings=build_findings(model, counter, overlap, uncovered),
         shifts=model.shifts,
         overlap=overlap,
         suggestion=suggest_model(num_accepted, num_words, sample),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
+import random
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
@@ -17,7 +21,9 @@ from seq2see.data.quality.report import (
     UncoveredCharacters,
     format_count,
 )
+from seq2see.data.quality.rules import RuleViolation
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PerPairStatistics
+from seq2see.data.readers import SentencePair
 
 _SEVERITIES: Sequence[Severity] = ("fault", "warning", "note")
 _TEXTS: Mapping[str, str] = {
@@ -50,17 +56,54 @@ _FIXED_SEVERITIES: Mapping[str, Severity] = {
 }
 _RELIABLE_RULES = {"empty", "broken_encoding", "too_long", "swapped"}
 """A few violations are a warning; the other rules may be wrong, or do little harm."""
+_LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 _ENCODED_AS_TEXTS: Mapping[str, str] = {
     "bytes": "encoded as bytes, which is harder to learn",
     "unknown": "replaced by <unk>: train a tokenizer with byte fallback",
 }
 
 
+class FindingCounter:
+    """Counts rule violations and other findings, and collects examples."""
+
+    def __init__(self, config: QualityConfig) -> None:
+        self.config = config
+        self.counts = Counter[str]()
+        """Number of pairs by rule, or by `carriage_returns` and `identical_short`."""
+        self.is_accepted = bytearray()
+        """For each pair, whether cleaning would keep it."""
+        self._examples: dict[str, list[tuple[float, float, FindingExample]]] = defaultdict(list)
+        self._random = random.Random(0)  # noqa: S311 fixed seed, for reproducible reports
+
+    def add(self, pair: SentencePair, violation: RuleViolation | None) -> None:
+        """Count the next pair of the corpus, with the rule that it violates."""
+        removed = violation is not None and violation.rule in self.config.clean_rules
+        self.is_accepted.append(not removed)
+        if violation:
+            self._count(violation.rule, pair, violation.reason, violation.score)
+        elif pair.source == pair.target:
+            self._count("identical_short", pair, "both sides are identical")
+        if any("\r" in text and _LONE_CARRIAGE_RETURN.search(text) for text in pair):
+            self._count("carriage_returns", pair, "carriage return inside a line")
+
+    def _count(self, name: str, pair: SentencePair, reason: str, score: float = 0.0) -> None:
+        """Count a pair, and keep the examples with the highest scores; ties are random."""
+        self.counts[name] += 1
+        example = FindingExample.from_pair(len(self.is_accepted), pair, reason)
+        examples = self._examples[name]
+        heapq.heappush(examples, (score, self._random.random(), example))
+        if len(examples) > self.config.num_examples:
+            heapq.heappop(examples)
+
+    def examples(self, name: str) -> list[FindingExample]:
+        """Return the examples of a finding, those with the highest scores first, then by line."""
+        rows = sorted(self._examples[name], key=lambda row: (-row[0], row[-1].line))
+        return [example for *_, example in rows]
+
+
 def build_findings(
     model: CorpusModel,
-    counts: Mapping[str, int],
-    examples: Mapping[str, Sequence[FindingExample]],
-    config: QualityConfig,
+    counter: FindingCounter,
     overlap: TestPairsInCorpusCounts | None,
     uncovered: Sequence[UncoveredCharacters | None],
 ) -> tuple[CorpusFinding, ...]:
@@ -68,17 +111,15 @@ def build_findings(
 
     Args:
         model: statistics of the corpus, and the models that are fitted to it
-        counts: number of pairs by rule, or by `carriage_returns` and `identical_short`
-        examples: examples of these pairs
-        config: settings of the analysis
+        counter: number of pairs that violate a rule, and examples
         overlap: number of test pairs in the corpus; None if there is no test set
         uncovered: characters of each side that its tokenizer does not cover
     """
     findings = [
         *_find_faults_of_all_pairs(model),
-        *_find_shifts(model, examples),
-        *_find_pairs(model, counts, examples, config, overlap),
-        *_find_overlap_and_targets(model.statistics, counts, overlap),
+        *_find_shifts(model, counter),
+        *_find_pairs(model, counter, overlap),
+        *_find_overlap_and_targets(model.statistics, counter, overlap),
         *_find_uncovered_characters(uncovered),
     ]
     return tuple(sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), -f.count)))
@@ -110,9 +151,7 @@ def _describe_side_languages(checker: LanguageChecker) -> Iterator[str]:
             yield f"Most of the {name} seems to be {actual}, but {side.declared} was declared."
 
 
-def _find_shifts(
-    model: CorpusModel, examples: Mapping[str, Sequence[FindingExample]]
-) -> Iterator[CorpusFinding]:
+def _find_shifts(model: CorpusModel, counter: FindingCounter) -> Iterator[CorpusFinding]:
     num_pairs = model.statistics.num_pairs
     for shift in model.shifts:
         count = shift.last_line - shift.first_line + 1
@@ -121,21 +160,17 @@ def _find_shifts(
             f"From about line {shift.first_line:,} to {end}, the target seems to be "
             f"{shift.description}: correct the files before training."
         )
-        shifted = examples.get("shifted", ())  # none if all pairs violate another rule
+        shifted = counter.examples("shifted")  # none if all pairs violate another rule
         inside = (e for e in shifted if shift.first_line <= e.line <= shift.last_line)
         yield CorpusFinding("shifted", "fault", count, count / num_pairs, text, tuple(inside))
 
 
 def _find_pairs(
-    model: CorpusModel,
-    counts: Mapping[str, int],
-    examples: Mapping[str, Sequence[FindingExample]],
-    config: QualityConfig,
-    overlap: TestPairsInCorpusCounts | None,
+    model: CorpusModel, counter: FindingCounter, overlap: TestPairsInCorpusCounts | None
 ) -> Iterator[CorpusFinding]:
     """Yield a finding for each violated rule, and for other pairs that are counted."""
     values = {
-        "max_words": format_count(config.max_words, "word"),
+        "max_words": format_count(counter.config.max_words, "word"),
         "max_identical_words": format_count(MAX_IDENTICAL_WORDS, "word"),
         **(asdict(overlap) if overlap else {}),
     }
@@ -144,7 +179,7 @@ def _find_pairs(
         "identical_short": model.languages.is_monolingual,
     }
     for name, template in _TEXTS.items():
-        if (count := counts.get(name, 0)) and not is_ignored.get(name):
+        if (count := counter.counts[name]) and not is_ignored.get(name):
             share = count / model.statistics.num_pairs
             severity = _compute_severity(name, share)
             # even good corpora have a few such pairs in a thousand
@@ -153,9 +188,9 @@ def _find_pairs(
             meaning = template.format_map({**values, "cause": cause})
             pronoun = "it" if count == 1 else "them"
             text = f"{format_count(count, 'pair')} ({_format_percent(share)}): {meaning}."
-            if name in config.clean_rules:
+            if name in counter.config.clean_rules:
                 text += f" `seq2see data clean` removes {pronoun}."
-            yield CorpusFinding(name, severity, count, share, text, tuple(examples[name]))
+            yield CorpusFinding(name, severity, count, share, text, tuple(counter.examples(name)))
 
 
 def _compute_severity(name: str, share: float) -> Severity:
@@ -170,11 +205,11 @@ def _compute_severity(name: str, share: float) -> Severity:
 
 def _find_overlap_and_targets(
     statistics: PerPairStatistics,
-    counts: Mapping[str, int],
+    counter: FindingCounter,
     overlap: TestPairsInCorpusCounts | None,
 ) -> Iterator[CorpusFinding]:
     """Yield notes if no pair is in a test set, and on sources with several targets."""
-    if overlap and not counts.get("in_test_set"):
+    if overlap and not counter.counts["in_test_set"]:
         text = "The test set is empty."
         if overlap.num_test_pairs:
             ratio = f"{overlap.matching_sources:,} of {overlap.num_test_pairs:,}"

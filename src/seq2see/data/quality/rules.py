@@ -1,7 +1,7 @@
 """The rules that decide whether a pair is accepted.
 
-A rule returns the reason why a pair violates it, or "". A pair that violates several rules counts
-for the first one. Analysis and filtering use the same rules.
+A pair that violates several rules counts for the first one. Analysis and filtering use the same
+rules.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -25,10 +24,11 @@ from seq2see.data.quality.translation_lexicon import assign_cross_validation_fol
 from seq2see.data.quality.words_and_word_ids import (
     FloatArray,
     compute_match_key,
+    extract_words,
     has_letter_or_digit,
     number_word_prefixes,
 )
-from seq2see.text.packed_ids import PackedIds
+from seq2see.text.packed_ids import IntArray, PackedIds
 
 _MAX_RATIO_DEVIATION = 6.0
 """Maximum deviation of the length of a target from its expected length, in units of the spread of
@@ -120,176 +120,138 @@ class RuleViolation(NamedTuple):
     """How severe the violation is compared with others of the rule; 0 if unknown."""
 
 
-@dataclass(frozen=True)
-class _ComparedChunk:
-    """A chunk of pairs, compared with the model of the corpus."""
+class _RuleChecker:
+    """Checks the pairs of a chunk.
 
-    chunk: PairChunk
-    model: CorpusModel
+    There is a method per rule, with the name of the rule. It returns the reason why the pair with
+    an index in the chunk violates the rule, or "".
+    """
+
+    def __init__(self, chunk: PairChunk, model: CorpusModel) -> None:
+        self._first_index = chunk.first_index
+        self._sides = chunk.sides
+        self._pairs = list(chunk.sides.iter_pairs())
+        self._model = model
 
     @cached_property
-    def ids(self) -> list[PackedIds]:
+    def _ids(self) -> list[PackedIds]:
         """The word ids of each side. New words get temporary ids, the same on both sides."""
-        ids = dict(self.model.vocabulary)
-        return [number_word_prefixes(words, ids) for words in self.chunk.words]
+        ids = dict(self._model.vocabulary)
+        return [number_word_prefixes(map(extract_words, side), ids) for side in self._sides]
 
     @cached_property
-    def wrong_languages(self) -> list[tuple[str, str]]:
+    def _wrong_languages(self) -> list[tuple[str, str]]:
         """For each pair the wrong language that each side is in, or ""."""
         source, target = (
-            self.model.languages.find_wrong_languages(side, self.chunk.sides[side], self.ids[side])
+            self._model.languages.find_wrong_languages(side, self._sides[side], self._ids[side])
             for side in (0, 1)
         )
         return list(zip(source, target, strict=True))
 
     @cached_property
-    def length_deviations(self) -> FloatArray:
+    def _length_deviations(self) -> FloatArray:
         """By how much each target is longer than expected."""
-        byte_lengths = self.model.statistics.byte_lengths[:, self.chunk.slice]
-        return self.model.length_ratio.compute_deviations(*byte_lengths)
+        chunk = slice(self._first_index, self._first_index + len(self._pairs))
+        byte_lengths = self._model.statistics.byte_lengths[:, chunk]
+        return self._model.length_ratio.compute_deviations(*byte_lengths)
 
     @cached_property
     def misalignment_scores(self) -> FloatArray:
         """The evidence of the words against each pair, in nats; 0 without a lexicon."""
-        lexicon = self.model.lexicon
+        lexicon = self._model.lexicon
         if lexicon is None:
-            return np.zeros(len(self.chunk))
-        folds = assign_cross_validation_folds(self.chunk.sides.sources)
-        return -lexicon.score_pairs(self.ids[0], self.ids[1], folds)
+            return np.zeros(len(self._pairs))
+        folds = assign_cross_validation_folds(self._sides.sources)
+        return -lexicon.score_pairs(self._ids[0], self._ids[1], folds)
 
+    def empty(self, index: int) -> str:
+        """A side without words is empty, unless both have only punctuation ("!" and "！")."""
+        pair = self._pairs[index]
+        has_words = [has_letter_or_digit(text) for text in pair]
+        if has_words[0] != has_words[1]:
+            return f"the {SIDE_NAMES[has_words.index(False)]} has no words"
+        is_blank = not all(text.strip() for text in pair)
+        return "both sides have no words" if is_blank and not any(has_words) else ""
 
-@dataclass(frozen=True, slots=True)
-class _CheckedPair:
-    """A pair and its index in a chunk."""
+    def broken_encoding(self, index: int) -> str:
+        for side, text in zip(SIDE_NAMES, self._pairs[index], strict=True):
+            if problem := encoding_problem(text):
+                return f"the {side} has {problem}"
+        return ""
 
-    source: str
-    target: str
-    index: int
-    chunk: _ComparedChunk
+    def too_long(self, index: int) -> str:
+        num_words = max(self._word_counts(index))
+        return f"{num_words:,} words" if num_words > self._model.max_words else ""
 
-    @property
-    def model(self) -> CorpusModel:
-        """The model of the corpus."""
-        return self.chunk.model
+    def unmatched_markup(self, index: int) -> str:
+        markup = find_first_unmatched_markup(*self._pairs[index])
+        return f"{markup} is on one side only" if markup else ""
 
-    @property
-    def line(self) -> int:
-        """The line in the corpus, from 0."""
-        return self.chunk.chunk.first_index + self.index
+    def identical(self, index: int) -> str:
+        """A text that needs no correction may be its own target, as may a name: "New York"."""
+        source, target = (text.strip() for text in self._pairs[index])
+        if self._model.languages.is_monolingual or source != target:
+            return ""
+        num_words = self._word_counts(index)[0]
+        is_sentence = num_words >= _MIN_SENTENCE_WORDS and source.endswith(_SENTENCE_ENDS)
+        return "both sides are identical" if is_sentence or num_words > MAX_IDENTICAL_WORDS else ""
+
+    def duplicate(self, index: int) -> str:
+        is_duplicate = self._model.statistics.is_duplicate[self._first_index + index]
+        return "duplicate of an earlier pair" if is_duplicate else ""
+
+    def in_test_set(self, index: int) -> str:
+        hashes = self._model.test_source_hashes
+        is_in_test_set = hashes and hash(compute_match_key(self._pairs[index].source)) in hashes
+        return "the source is in a test set" if is_in_test_set else ""
+
+    def shifted(self, index: int) -> str:
+        for shift in self._model.shifts:
+            if shift.first_line <= self._first_index + index + 1 <= shift.last_line:
+                return f"the target seems to be {shift.description}"
+        return ""
+
+    def swapped(self, index: int) -> str:
+        if self._model.languages.is_swapped:
+            return "source and target seem to be swapped"
+        source, target = (side.expected for side in self._model.languages.sides)
+        is_swapped = source and target and self._wrong_languages[index] == (target, source)
+        return f"the sides seem to be {target} and {source}" if is_swapped else ""
+
+    def wrong_language(self, index: int) -> str:
+        named = zip(SIDE_NAMES, self._wrong_languages[index], strict=True)
+        return next((f"the {name} seems to be {wrong}" for name, wrong in named if wrong), "")
+
+    def length_ratio(self, index: int) -> str:
+        deviation = self._length_deviations[index]
+        if abs(deviation) <= _MAX_RATIO_DEVIATION:
+            return ""
+        return f"the target is much too {'long' if deviation > 0 else 'short'}"
+
+    def misaligned(self, index: int) -> str:
+        is_misaligned = self.misalignment_scores[index] >= _MISALIGNMENT_THRESHOLD
+        return "the words are unlikely translations" if is_misaligned else ""
+
+    def number_mismatch(self, index: int) -> str:
+        return "the numbers differ" if have_no_common_number(*self._pairs[index]) else ""
+
+    def _word_counts(self, index: int) -> IntArray:
+        """Return the number of words of each side."""
+        return self._model.statistics.word_counts[:, self._first_index + index]
 
 
 def find_rule_violations(
     chunk: PairChunk, model: CorpusModel, rules: Sequence[RuleName] = RULES
 ) -> list[RuleViolation | None]:
     """Return for each pair the first of the given rules that it violates, or None."""
-    compared = _ComparedChunk(chunk, model)
-    used = [rule for rule in RULES if rule in rules]
-    pairs = enumerate(chunk.sides.iter_pairs())
-    return [_find_violation(_CheckedPair(*pair, i, compared), used) for i, pair in pairs]
+    checker = _RuleChecker(chunk, model)
+    checks = [(rule, getattr(checker, rule)) for rule in RULES if rule in rules]
 
+    def find_violation(index: int) -> RuleViolation | None:
+        for rule, check in checks:
+            if reason := check(index):
+                scores = checker.misalignment_scores if rule == "misaligned" else None
+                return RuleViolation(rule, reason, 0.0 if scores is None else float(scores[index]))
+        return None
 
-def _find_violation(pair: _CheckedPair, rules: Sequence[RuleName]) -> RuleViolation | None:
-    for rule in rules:
-        if reason := _CHECKS[rule](pair):
-            is_scored = rule == "misaligned"
-            score = float(pair.chunk.misalignment_scores[pair.index]) if is_scored else 0.0
-            return RuleViolation(rule, reason, score)
-    return None
-
-
-def _check_empty(pair: _CheckedPair) -> str:
-    """A side without words is empty, unless both have only punctuation ("!" and "！")."""
-    has_words = has_letter_or_digit(pair.source), has_letter_or_digit(pair.target)
-    if has_words[0] != has_words[1]:
-        return f"the {SIDE_NAMES[has_words.index(False)]} has no words"
-    is_blank = not pair.source.strip() or not pair.target.strip()
-    return "both sides have no words" if is_blank and not any(has_words) else ""
-
-
-def _check_encoding(pair: _CheckedPair) -> str:
-    for side, text in zip(SIDE_NAMES, (pair.source, pair.target), strict=True):
-        if problem := encoding_problem(text):
-            return f"the {side} has {problem}"
-    return ""
-
-
-def _check_length(pair: _CheckedPair) -> str:
-    num_words = max(pair.model.statistics.word_counts[:, pair.line])
-    return f"{num_words:,} words" if num_words > pair.model.max_words else ""
-
-
-def _check_markup(pair: _CheckedPair) -> str:
-    markup = find_first_unmatched_markup(pair.source, pair.target)
-    return f"{markup} is on one side only" if markup else ""
-
-
-def _check_identical(pair: _CheckedPair) -> str:
-    """A text that needs no correction may be its own target, as may a name such as "New York"."""
-    if pair.model.languages.is_monolingual or pair.source.strip() != pair.target.strip():
-        return ""
-    num_words = pair.model.statistics.word_counts[0, pair.line]
-    is_sentence = num_words >= _MIN_SENTENCE_WORDS and pair.source.rstrip().endswith(_SENTENCE_ENDS)
-    return "both sides are identical" if is_sentence or num_words > MAX_IDENTICAL_WORDS else ""
-
-
-def _check_duplicate(pair: _CheckedPair) -> str:
-    is_duplicate = pair.model.statistics.is_duplicate[pair.line]
-    return "duplicate of an earlier pair" if is_duplicate else ""
-
-
-def _check_test_set(pair: _CheckedPair) -> str:
-    hashes = pair.model.test_source_hashes
-    is_in_test_set = hashes and hash(compute_match_key(pair.source)) in hashes
-    return "the source is in a test set" if is_in_test_set else ""
-
-
-def _check_shift(pair: _CheckedPair) -> str:
-    for shift in pair.model.shifts:
-        if shift.first_line <= pair.line + 1 <= shift.last_line:
-            return f"the target seems to be {shift.description}"
-    return ""
-
-
-def _check_swapped(pair: _CheckedPair) -> str:
-    if pair.model.languages.is_swapped:
-        return "source and target seem to be swapped"
-    source, target = (side.expected for side in pair.model.languages.sides)
-    is_swapped = source and target and pair.chunk.wrong_languages[pair.index] == (target, source)
-    return f"the sides seem to be {target} and {source}" if is_swapped else ""
-
-
-def _check_language(pair: _CheckedPair) -> str:
-    named = zip(SIDE_NAMES, pair.chunk.wrong_languages[pair.index], strict=True)
-    return next((f"the {name} seems to be {wrong}" for name, wrong in named if wrong), "")
-
-
-def _check_length_ratio(pair: _CheckedPair) -> str:
-    deviation = pair.chunk.length_deviations[pair.index]
-    direction = "long" if deviation > 0 else "short"
-    return f"the target is much too {direction}" if abs(deviation) > _MAX_RATIO_DEVIATION else ""
-
-
-def _check_alignment(pair: _CheckedPair) -> str:
-    is_misaligned = pair.chunk.misalignment_scores[pair.index] >= _MISALIGNMENT_THRESHOLD
-    return "the words are unlikely translations" if is_misaligned else ""
-
-
-def _check_numbers(pair: _CheckedPair) -> str:
-    return "the numbers differ" if have_no_common_number(pair.source, pair.target) else ""
-
-
-_CHECKS: Mapping[RuleName, Callable[[_CheckedPair], str]] = {
-    "empty": _check_empty,
-    "broken_encoding": _check_encoding,
-    "too_long": _check_length,
-    "unmatched_markup": _check_markup,
-    "identical": _check_identical,
-    "duplicate": _check_duplicate,
-    "in_test_set": _check_test_set,
-    "shifted": _check_shift,
-    "swapped": _check_swapped,
-    "wrong_language": _check_language,
-    "length_ratio": _check_length_ratio,
-    "misaligned": _check_alignment,
-    "number_mismatch": _check_numbers,
-}
+    return list(map(find_violation, range(len(chunk.sides.sources))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -44,27 +44,13 @@ _MIN_LEXICON_PAIRS = 300
 """Minimum number of pairs for a lexicon."""
 
 
-@dataclass(frozen=True)
-class PairChunk:
+class PairChunk(NamedTuple):
     """Consecutive pairs of a corpus."""
 
     first_index: int
     """The index of the first pair, from 0."""
     sides: PairBlock
     """The lines of each side."""
-
-    def __len__(self) -> int:
-        return len(self.sides.sources)
-
-    @property
-    def slice(self) -> slice:
-        """The range of its pairs in the corpus."""
-        return slice(self.first_index, self.first_index + len(self))
-
-    @cached_property
-    def words(self) -> list[list[list[str]]]:
-        """The words of each line of each side."""
-        return [list(map(extract_words, side)) for side in self.sides]
 
 
 def iter_pair_chunks(
@@ -131,9 +117,10 @@ def collect_per_pair_statistics(
             step *= 2
             sample = {i: pair for i, pair in sample.items() if i // _SAMPLE_BLOCK % step == 0}
         rows: list[list[int]] = []
-        for side, words in zip(chunk.sides, chunk.words, strict=True):
+        for side in chunk.sides:
             lines = [line.strip() for line in side]
-            rows += [list(map(len, lines)), list(map(byte_length, lines)), list(map(len, words))]
+            num_words = [len(extract_words(line)) for line in lines]
+            rows += [list(map(len, lines)), list(map(byte_length, lines)), num_words]
         # Python's hash differs between processes, but these hashes are used in one process only.
         rows.append(list(map(hash, zip(*chunk.sides, strict=True))))
         rows.append(list(map(hash, chunk.sides.sources)))
