@@ -179,8 +179,7 @@ def _subject_relative(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=5)
 def _object_relative(choose: WordChooser) -> BilingualPhrase:
     """The mouse that the fox saw is small. La souris que le renard a vue est petite."""
-    verbs = choose.lexicon.verbs["transitive"]
-    verb = choose.pick([verb for verb in verbs if not verb.fr_particle])
+    verb = choose.verb("object_relative")
     thing = choose.noun_phrase(verb.object_kinds, "the", adjective_rate=0)
     who = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2, exclude=[thing.noun])
     relative = who.clause(verb, verb.past_tense, participle=thing.agreement)
@@ -222,9 +221,7 @@ def _two_clauses(choose: WordChooser) -> BilingualPhrase:
 def _two_verbs(choose: WordChooser) -> BilingualPhrase:
     """The fox left the cave and crossed the river. Le renard a quitté la grotte et a traversé …"""
     subject = choose.noun_phrase(("animal",), adjective_rate=0.2)
-    actions = [verb for verb in choose.lexicon.verbs["transitive"] if not verb.is_stative]
-    actions = [verb for verb in actions if "animal" in verb.subject_kinds]
-    first, second = choose.pick(actions), choose.pick(actions)
+    first, second = choose.verb("sequence"), choose.verb("sequence")
     if first == second:
         return _two_verbs(choose)
     tense = choose.pick_tense("past", "past", "future")

@@ -40,30 +40,16 @@ MIN_WORDS = 3
 """Minimum number of words per side, without punctuation."""
 
 
-@dataclass(frozen=True, slots=True)
-class FablesCorpusSettings:
-    """Numbers of sentences, and other properties of a corpus."""
-
-    test: int
-    valid: int
-    train: int
-    unseen: int
-    """Number of sentences with unseen pairs of noun and predicate."""
-    max_words: int
-    """Maximum number of words per side, without punctuation."""
-    pronoun_share: float
-    """Fraction of draws that are minimal pairs."""
-
-
+# By whether the corpus is the short one.
 CORPUS_SIZES = {
-    False: FablesCorpusSettings(
-        test=2000, valid=2000, train=32_000, unseen=1000, max_words=30, pronoun_share=0.27
-    ),
-    True: FablesCorpusSettings(
-        test=1000, valid=1000, train=10_000, unseen=400, max_words=18, pronoun_share=0.35
-    ),
+    False: {"test": 2000, "valid": 2000, "train": 32_000, "unseen": 1000},
+    True: {"test": 1000, "valid": 1000, "train": 10_000, "unseen": 400},
 }
-"""By whether the corpus is the short one."""
+"""Minimum number of sentences; `unseen` have unseen pairs of noun and predicate."""
+MAX_WORDS = {False: 30, True: 18}
+"""Maximum number of words per side, without punctuation."""
+PRONOUN_SHARE = {False: 0.27, True: 0.35}
+"""Fraction of draws that are minimal pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,32 +115,27 @@ def load_unseen_pronoun_cases(short: bool = False) -> list[FableSentencePair]:
 
 @cache
 def _generate_splits(short: bool) -> dict[SplitName, tuple[FableSentencePair, ...]]:
-    chooser, sizes = WordChooser(SEED + short, short), CORPUS_SIZES[short]
-    drawn = chain([build_textbook_minimal_pair(chooser)], _draw_sentences(chooser, sizes))
-    fables = _build_new_fables(drawn, sizes.max_words)
-    return {
-        "test": _take(fables, sizes.test),
-        "valid": _take(fables, sizes.valid),
-        "train": _take(fables, sizes.train),
-    }
+    chooser = WordChooser(SEED + short, short)
+    drawn = chain([build_textbook_minimal_pair(chooser)], _draw_sentences(chooser))
+    fables = _build_new_fables(drawn, MAX_WORDS[short])
+    splits: tuple[SplitName, ...] = ("test", "valid", "train")  # in the order of generation
+    return {split: _take(fables, CORPUS_SIZES[short][split]) for split in splits}
 
 
 @cache
 def _generate_unseen(short: bool) -> tuple[FableSentencePair, ...]:
-    chooser, sizes = WordChooser(SEED + 2 + short, short), CORPUS_SIZES[short]
+    chooser = WordChooser(SEED + 2 + short, short)
     drawn = (generate_pronoun_minimal_pair(chooser, unseen=True) for _ in count())
-    return _take(_build_new_fables(drawn, sizes.max_words), sizes.unseen)
+    return _take(_build_new_fables(drawn, MAX_WORDS[short]), CORPUS_SIZES[short]["unseen"])
 
 
-def _draw_sentences(
-    chooser: WordChooser, sizes: FablesCorpusSettings
-) -> Iterator[tuple[SentenceDraft, ...]]:
+def _draw_sentences(chooser: WordChooser) -> Iterator[tuple[SentenceDraft, ...]]:
     """Yield single sentences and minimal pairs without end."""
     usable = [each for each in CONSTRUCTIONS if each.in_short_corpus or not chooser.short]
     weighted = [each for each in usable for _ in range(each.weight)]
     while True:
         drafts: tuple[SentenceDraft, ...]
-        if chooser.chance(sizes.pronoun_share):
+        if chooser.chance(PRONOUN_SHARE[chooser.short]):
             drafts = generate_pronoun_minimal_pair(chooser)
         else:
             construction = chooser.pick(weighted)

@@ -138,8 +138,7 @@ def _obstruct(event: TransitiveEvent) -> BilingualPhrase:
 
 def _try_meanwhile(event: TransitiveEvent) -> BilingualPhrase:
     choose = event.choose
-    verbs = choose.lexicon.verbs["intransitive"]
-    action = choose.pick([verb for verb in verbs if not verb.is_momentary])
+    action = choose.verb("background")
     who = choose.noun_phrase(("person",), "the", adjective_rate=0.4)
     start = build_phrase("while", "pendant que") + who.clause(action, "imperfect")
     return start + build_phrase(",", ",") + _try(event)

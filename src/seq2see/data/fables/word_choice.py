@@ -35,8 +35,6 @@ TENSES: tuple[Tense, ...] = ("present", "past", "past", "future", "progressive",
 ANY_DETERMINER = ("the", "the", "the", "the", "a", "this", "my")
 DEFINITE = ("the", "the", "this", "my")
 FAMILY_NOUNS = frozenset({"sister", "brother", "aunt", "uncle", "grandmother"})
-INVOLUNTARY_VERBS = frozenset({"perdre", "tomber", "entendre", "reconnaître", "revenir"})
-"""French infinitives of verbs that one does not do on purpose."""
 AGE_AND_SIZE_ADJECTIVES = frozenset({"small", "big", "old", "young", "new"})
 ADJECTIVE_USES: dict[str, Callable[[Adjective], bool]] = {
     "attributive": lambda adjective: not adjective.uses_avoir,
@@ -135,11 +133,7 @@ class WordChooser:
 
         With `intended`, the verb is for something done on purpose, and the object is definite.
         """
-        verbs = self.lexicon.verbs["transitive"]
-        if intended:
-            verbs = tuple(verb for verb in verbs if not verb.is_stative)
-            verbs = tuple(verb for verb in verbs if verb.fr.infinitive not in INVOLUNTARY_VERBS)
-        verb = self.pick(verbs)
+        verb = self.verb("intended" if intended else "transitive")
         subject = self.noun_phrase(verb.subject_kinds)
         determiner = DEFINITE if intended or verb.is_stative else ANY_DETERMINER
         obj = self.noun_phrase(verb.object_kinds, determiner, exclude=[subject.noun])
