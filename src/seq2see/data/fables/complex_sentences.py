@@ -6,6 +6,8 @@ from seq2see.data.fables.lexicon import BE_VERB, AgreementFeatures, Tense, Verb
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     NO_SUBJECT,
+    SO,
+    TOO,
     AlignmentKey,
     BilingualPhrase,
     Negation,
@@ -19,7 +21,7 @@ from seq2see.data.fables.phrases import (
     infinitive_phrase,
     verb_group,
 )
-from seq2see.data.fables.simple_sentences import SO, TOO, register_construction
+from seq2see.data.fables.simple_sentences import register_construction
 from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
 
 # French words without an English counterpart; they are not aligned
@@ -33,7 +35,7 @@ def _motive(choose: WordChooser) -> BilingualPhrase:
     """The fox is too tired to cross the street. … trop fatigué pour traverser la rue."""
     actor, verb, obj = choose.action(intended=True)
     subject = choose.noun_phrase(actor.noun, ("the", "this", "my"), adjective_rate=0)
-    too_tired = choose.predicate(subject, use="hindrance", degree=build_phrase(*TOO))
+    too_tired = choose.predicate(subject, use="hindrance", degree=TOO)
     return subject + too_tired + POUR + infinitive_phrase(verb) + obj
 
 
@@ -182,8 +184,8 @@ def _object_relative(choose: WordChooser) -> BilingualPhrase:
     verb = choose.verb("object_relative")
     thing = choose.noun_phrase(verb.object_kinds, "the", adjective_rate=0)
     who = choose.noun_phrase(verb.subject_kinds, adjective_rate=0.2, exclude=[thing.noun])
-    relative = who.clause(verb, verb.past_tense, participle=thing.agreement)
-    return thing + build_phrase("that", "que") + relative + choose.predicate(thing)
+    group = verb_group(verb, verb.past_tense, who.agreement, participle=thing.agreement)
+    return thing + build_phrase("that", "que") + who + group + choose.predicate(thing)
 
 
 @register_construction()
@@ -195,8 +197,8 @@ def _found_relative(choose: WordChooser) -> BilingualPhrase:
     other = choose.noun_phrase(verb.subject_kinds, exclude=[thing.noun])
     seeker = choose.noun_phrase(("person",), exclude=[other.noun, thing.noun])
     main = seeker.clause(choose.verb("seeking"), "present", thing)
-    relative = other.clause(verb, "past", participle=thing.agreement)
-    return main + build_phrase("that", "que") + relative
+    group = verb_group(verb, "past", other.agreement, participle=thing.agreement)
+    return main + build_phrase("that", "que") + other + group
 
 
 @register_construction()
@@ -265,7 +267,7 @@ def _so_that_not(choose: WordChooser) -> BilingualPhrase:
     verb = choose.verb("so_that_not")
     thing = choose.noun_phrase(verb.object_kinds, ("the", "this"), adjective_rate=0)
     who = choose.noun_phrase(ANIMATE, adjective_rate=0.2)
-    so_heavy = choose.predicate(thing, "present", "hindrance", build_phrase(*SO))
+    so_heavy = choose.predicate(thing, "present", "hindrance", SO)
     able = build_modal("can't", who.agreement.plural)
     inner = infinitive_phrase(verb, "", build_object_pronoun(thing.agreement))
     return thing + so_heavy + build_phrase("that", "que") + who + able + inner

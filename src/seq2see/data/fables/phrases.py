@@ -183,6 +183,7 @@ def contract_and_elide(sentence: Words) -> Words:
     return adjust_to_next_words(tuple(words), elide)
 
 
+NO_DEGREE, VERY, TOO, SO = ("", ""), ("very", "très"), ("too", "trop"), ("so", "si")
 DEFAULT_AGREEMENT = AgreementFeatures()
 NO_NOUN = Noun("", "", "", "", "", "m", in_short=False)
 """The noun of pronouns and other phrases without a single noun."""
@@ -196,29 +197,22 @@ class NounPhrase(BilingualPhrase):
     noun: Noun = NO_NOUN
 
     def clause(
-        self,
-        verb: Verb,
-        tense: Tense,
-        obj: BilingualPhrase = EMPTY_PHRASE,
-        negation: Negation = "",
-        adverb: BilingualPhrase = EMPTY_PHRASE,
-        participle: AgreementFeatures | None = None,
+        self, verb: Verb, tense: Tense, obj: BilingualPhrase = EMPTY_PHRASE, negation: Negation = ""
     ) -> BilingualPhrase:
         """Return a clause of this subject, a verb group and an object."""
-        group = verb_group(verb, tense, self.agreement, negation, adverb, participle=participle)
-        return self + group + obj
+        return self + verb_group(verb, tense, self.agreement, negation) + obj
 
     def predicate(
         self,
         adjective: Adjective,
         tense: Tense,
         negation: Negation = "",
-        degree: BilingualPhrase = EMPTY_PHRASE,
+        degree: tuple[str, str] = NO_DEGREE,
     ) -> BilingualPhrase:
         """Return "is very tired" (in French with "avoir" for some adjectives)."""
         verb = BE_AS_AVOIR if adjective.uses_avoir else BE_VERB
         group = verb_group(verb, tense, self.agreement, negation)
-        return group + degree + build_adjective(adjective, self.agreement)
+        return group + build_phrase(*degree) + build_adjective(adjective, self.agreement)
 
     def question(self, group: BilingualPhrase) -> BilingualPhrase:
         """Return a clause in which the English subject follows the first word of the verb group."""

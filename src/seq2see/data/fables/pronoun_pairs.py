@@ -30,7 +30,10 @@ from seq2see.data.fables.lexicon import (
 )
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
+    NO_DEGREE,
     NO_SUBJECT,
+    TOO,
+    VERY,
     AlignedWord,
     BilingualPhrase,
     Negation,
@@ -44,7 +47,6 @@ from seq2see.data.fables.phrases import (
     infinitive_phrase,
     verb_group,
 )
-from seq2see.data.fables.simple_sentences import TOO, VERY
 from seq2see.data.fables.word_choice import WordChooser
 
 SO_MUCH = ("so", "tellement")
@@ -80,7 +82,7 @@ class PronounFrame:
     build_event_clause: EventClauseBuilder
     conjunction: tuple[str, str] = BECAUSE
     tense: Tense = "imperfect"
-    degree: tuple[str, str] | None = TOO
+    degree: tuple[str, str] = TOO
     verbs: str = "hindered"
     """Group of the verbs of the event."""
     in_short_corpus: bool = False
@@ -96,8 +98,7 @@ class PronounFrame:
             index = -2
         else:
             it = build_subject_pronoun(agreement)
-            degree = build_phrase(*self.degree) if self.degree else EMPTY_PHRASE
-            phrase = it + it.predicate(predicate, self.tense, degree=degree)
+            phrase = it + it.predicate(predicate, self.tense, degree=self.degree)
             index = -1
         words = list(phrase.en)
         words[index] = words[index]._replace(role="predicate")
@@ -165,7 +166,9 @@ PRONOUN_FRAMES = (
     # The animal won't cross the street if it is too tired.
     PronounFrame("if_it_is", _express("future", "not"), ("if", "si"), "present"),
     # The animal never crosses the street when it is tired.
-    PronounFrame("never_when", _express("present", "never"), ("when", "quand"), "present", None),
+    PronounFrame(
+        "never_when", _express("present", "never"), ("when", "quand"), "present", NO_DEGREE
+    ),
     # The animal crossed the street even though it was very tired.
     PronounFrame("even_though", _express("past"), ("even though", "même si"), degree=VERY),
     # Why didn't the animal cross the street? Because it was too tired.

@@ -20,6 +20,9 @@ from seq2see.data.fables.lexicon import (
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
     MODALS,
+    NO_DEGREE,
+    TOO,
+    VERY,
     AlignmentKey,
     BilingualPhrase,
     build_adjective,
@@ -31,6 +34,7 @@ from seq2see.data.fables.phrases import (
     build_words,
     coordinate_noun_phrases,
     infinitive_phrase,
+    verb_group,
 )
 from seq2see.data.fables.word_choice import ANIMATE, DEFINITE, WordChooser
 
@@ -146,7 +150,8 @@ def _frequency(choose: WordChooser) -> BilingualPhrase:
     """The fox has already crossed the river. Le renard a déjà traversé la rivière."""
     subject, verb, obj = choose.action()
     tense = choose.present_or(verb, "present", "perfect", "future")
-    return subject.clause(verb, tense, obj, adverb=choose.adverbial("frequency", tense))
+    adverb = choose.adverbial("frequency", tense)
+    return subject + verb_group(verb, tense, subject.agreement, adverb=adverb) + obj
 
 
 @register_construction(in_short_corpus=True)
@@ -252,20 +257,18 @@ def _ownership(choose: WordChooser) -> BilingualPhrase:
 @register_construction(weight=5, in_short_corpus=True)
 def _property_of(choose: WordChooser) -> BilingualPhrase:
     """The river was very deep. La rivière était très profonde."""
-    nouns = [noun for noun in choose.lexicon.nouns if noun.kind not in {"part", "opening"}]
-    noun = choose.pick(nouns)
-    subject = choose.noun_phrase(noun, DEFINITE, adjective_rate=0)
-    adjective = choose.adjective(noun, "predicative")
+    nouns = [noun for noun in choose.lexicon.nouns if noun.kind not in NO_PROPERTIES]
+    subject = choose.noun_phrase(choose.pick(nouns), DEFINITE, adjective_rate=0)
+    adjective = choose.adjective(subject.noun, "predicative")
     negation = choose.negation(0.25)
-    degrees = (VERY, TOO) if adjective.is_hindrance else (VERY,)
-    degree = build_phrase(*choose.pick(degrees))
+    degree = choose.pick((VERY, TOO) if adjective.is_hindrance else (VERY,))
     if negation or choose.chance(0.4):
-        degree = EMPTY_PHRASE
+        degree = NO_DEGREE
     tense = choose.pick_tense("present", "imperfect", "future")
     return subject + subject.predicate(adjective, tense, negation, degree)
 
 
-VERY, TOO, SO = ("very", "très"), ("too", "trop"), ("so", "si")
+NO_PROPERTIES = frozenset({"part", "opening", "drink"})
 COMPARED_KINDS = ("animal", "person", "road", "water", "height", "building", "load")
 
 
@@ -320,26 +323,16 @@ def _none(choose: WordChooser) -> BilingualPhrase:
     return subject.clause(verb, choose.pick_tense("present", "past"), food, "not")
 
 
-DRINKS = (
-    ("water", "de la", "eau"),
-    ("milk", "de le", "lait"),
-    ("tea", "de le", "thé"),
-    ("lemonade", "de la", "limonade"),
-    ("wine", "de le", "vin"),
-)
-
-
 @register_construction(weight=2)
 def _drinking(choose: WordChooser) -> BilingualPhrase:
     """The cat drinks some milk. Le chat boit du lait."""
-    en, article, fr = choose.pick(DRINKS)
+    drink = choose.noun(("drink",))
     negation = choose.negation(0.4)
-    determiner = build_phrase("any", "de") if negation else build_phrase("some", article)
     (verb,) = VERBS["drinking"]
     tense = choose.tense(verb)
     when = choose.adverbial("time", tense) if choose.chance(0.4) else EMPTY_PHRASE
-    drink = determiner + build_phrase(en, fr)
-    return choose.noun_phrase(ANIMATE).clause(verb, tense, drink, negation) + when
+    obj = build_noun_phrase("any" if negation else "some", drink)
+    return choose.noun_phrase(ANIMATE).clause(verb, tense, obj, negation) + when
 
 
 @register_construction(weight=4, in_short_corpus=True)

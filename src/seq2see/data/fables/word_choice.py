@@ -22,6 +22,7 @@ from seq2see.data.fables.lexicon import (
 )
 from seq2see.data.fables.phrases import (
     EMPTY_PHRASE,
+    NO_DEGREE,
     BilingualPhrase,
     Negation,
     NounPhrase,
@@ -121,7 +122,7 @@ class WordChooser:
         subject: NounPhrase,
         tense: Tense | None = None,
         use: str = "predicative",
-        degree: BilingualPhrase = EMPTY_PHRASE,
+        degree: tuple[str, str] = NO_DEGREE,
     ) -> BilingualPhrase:
         """Return "is tired", with an adjective that fits; without a tense, choose one."""
         adjective = self.adjective(subject.noun, use)
