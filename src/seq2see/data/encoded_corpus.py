@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -160,26 +160,21 @@ class SkippedPairs:
 class EncodedCorpus:
     """The token ids of every pair, without BOS and EOS, memory-mapped."""
 
-    def __init__(self, directory: Path, skipped: SkippedPairs, options: EncodingOptions) -> None:
+    def __init__(self, directory: Path, options: EncodingOptions) -> None:
+        """Open a corpus that `encode_corpus` has written, without a check of its files.
+
+        Raises InputError if there is none.
+        """
+        file = directory / METADATA_FILE
+        with reading(file):
+            self.skipped = SkippedPairs(**json.loads(file.read_text("utf-8"))["skipped"])
         self.directory = directory
-        self.skipped = skipped
         self.options = options
         dtype = _ids_dtype(options.tokenizers)
         self.source = RaggedMemmap(directory / "source", dtype)
         self.target = RaggedMemmap(directory / "target", dtype)
         texts = ("source-text", "target-text") if options.store_text else ()
         self._texts = [RaggedMemmap(directory / name, np.uint8) for name in texts]
-
-    @classmethod
-    def open(cls, directory: Path, options: EncodingOptions) -> Self:
-        """Open a corpus that `encode_corpus` has returned before, without a check of its files.
-
-        Raises InputError if there is none.
-        """
-        file = directory / METADATA_FILE
-        with reading(file):
-            metadata = json.loads(file.read_text("utf-8"))
-        return cls(directory, SkippedPairs(**metadata["skipped"]), options)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -229,16 +224,15 @@ def encode_corpus(
     """
     key = hashlib.sha256(f"{FORMAT_VERSION} {corpus.fingerprint} {options.fingerprint}".encode())
     directory = cache_directory / key.hexdigest()[:32]
-    skipped = _read_verified(directory)
-    if skipped is None:
+    if not _is_complete(directory):
         _remove_stale(cache_directory)
         with writing(directory), atomic_directory(directory, replace=True) as temporary:
             skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
             if corpus.was_changed:
                 raise InputError(f"{corpus.name} was changed while it was read: start again")
-            metadata = _build_metadata(skipped, temporary)
+            metadata = _build_metadata(asdict(skipped), temporary)
             (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
-    return EncodedCorpus(directory, skipped, options)
+    return EncodedCorpus(directory, options)
 
 
 def has_pairs_within_limits(blocks: Iterable[PairBlock], options: EncodingOptions) -> bool:
@@ -246,22 +240,19 @@ def has_pairs_within_limits(blocks: Iterable[PairBlock], options: EncodingOption
     return any(_encode_block(block, options).is_usable.any() for block in blocks)
 
 
-def _read_verified(directory: Path) -> SkippedPairs | None:
-    """Return the skipped pairs of the metadata; None if a file is missing or damaged."""
+def _is_complete(directory: Path) -> bool:
+    """Return whether the files of an encoded corpus exist and are not damaged."""
     try:
         metadata = json.loads((directory / METADATA_FILE).read_text("utf-8"))
-        skipped = SkippedPairs(**metadata["skipped"])
-        if metadata == _build_metadata(skipped, directory):
-            return skipped
+        return bool(metadata == _build_metadata(metadata["skipped"], directory))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass  # missing or damaged
-    return None
+        return False
 
 
-def _build_metadata(skipped: SkippedPairs, directory: Path) -> dict[str, Any]:
+def _build_metadata(skipped: dict[str, Any], directory: Path) -> dict[str, Any]:
     """Return the metadata of an encoded corpus, with checksums of the files and of itself."""
     files = sorted(file for file in directory.iterdir() if file.name != METADATA_FILE)
-    content = {"skipped": asdict(skipped), "files": {f.name: compute_sha256(f) for f in files}}
+    content = {"skipped": skipped, "files": {f.name: compute_sha256(f) for f in files}}
     return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 

@@ -114,7 +114,7 @@ class RunBuilder:
     def encoded_corpora(self) -> dict[str, EncodedCorpus]:
         """Corpora as token ids, by recipe key; of evaluation sets, the pairs for the loss."""
         return {
-            key: EncodedCorpus.open(
+            key: EncodedCorpus(
                 self.directory.cache / record.directory,
                 self.encoding_options(key, self.tokenizers),
             )

@@ -572,10 +572,10 @@ def test_sides_are_not_swapped_if_one_language_is_unknown() -> None:
     pairs = list(map(SentencePair, english, unknown)) + [
         SentencePair(f"{english[i]}", f"Tonight {english[-1 - i]}") for i in range(5)
     ]
-    model = CorpusModel.fit(collect_per_pair_statistics(pairs), 250, None, frozenset())
+    model = CorpusModel(collect_per_pair_statistics(pairs), 250, None, frozenset())
     source, target = model.languages.sides
-    sides = replace(source, declared="en"), replace(target, declared=None, detected=None)
-    model = replace(model, languages=replace(model.languages, sides=sides))
+    sides = [replace(source, declared="en"), replace(target, declared=None, detected=None)]
+    model.languages.sides = sides
     (chunk,) = iter_pair_chunks(pairs, "checking", None)
     violations = find_rule_violations(chunk, model)
     assert not [v for v in violations if v and v.rule == "swapped"]

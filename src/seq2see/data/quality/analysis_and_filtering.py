@@ -60,7 +60,7 @@ def analyze_corpus(
     config = config or QualityConfig()
     overlap = OverlapCounter(test_pairs)
     statistics = collect_per_pair_statistics(pairs, on_stage)
-    model = CorpusModel.fit(statistics, config.max_words, languages, overlap.source_hashes)
+    model = CorpusModel(statistics, config.max_words, languages, overlap.source_hashes)
     counter = FindingCounter(config)
     both = (tokenizers.source, tokenizers.target) if tokenizers else ()
     characters = [CharacterCounter(tokenizer) for tokenizer in both]
@@ -100,7 +100,7 @@ def accept_or_reject_pairs(
     config = config or QualityConfig()
     statistics = collect_per_pair_statistics(pairs, on_stage)
     test_source_hashes = OverlapCounter(test_pairs).source_hashes
-    model = CorpusModel.fit(statistics, config.max_words, languages, test_source_hashes)
+    model = CorpusModel(statistics, config.max_words, languages, test_source_hashes)
     yield from _check_pairs(pairs, model, config.clean_rules, on_stage)
 
 

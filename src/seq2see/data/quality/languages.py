@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -125,18 +125,33 @@ class SideLanguage:
         return not self.scripts or _SCRIPTS_BY_LANGUAGE.get(language) in {None, *self.scripts}
 
 
-@dataclass(frozen=True, slots=True)
 class LanguageChecker:
-    """Finds lines in a wrong language."""
+    """Finds lines in a wrong language; it is fitted to lines of both sides and their word ids."""
 
-    sides: Sequence[SideLanguage]
-    log_odds: FloatArray
-    """For each known word: log of its probability in the source over that in the target."""
-    word_log_probs: Sequence[FloatArray]
-    """For each side: the log probability of each known word and, at the end, of any other word."""
-    detector: LinguaDetector | None
-    detector_thresholds: Sequence[float] = (-np.inf, -np.inf)
-    """Lines with a lower mean log probability are passed to the detector."""
+    def __init__(
+        self,
+        lines: tuple[Sequence[str], Sequence[str]],
+        ids: tuple[PackedIds, PackedIds],
+        declared: tuple[str, str] | None,
+        vocabulary_size: int,
+    ) -> None:
+        self.detector = LinguaDetector() if is_lingua_installed() else None
+        counts = [np.bincount(side.ids, minlength=vocabulary_size) + 0.5 for side in ids]
+        # The last entry is for unknown words: rare, and equally probable on both sides.
+        self._log_probs = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
+        """For each side: the log probability of each known word and, at the end, of any other."""
+        log_odds = self._log_probs[0] - self._log_probs[1]
+        self._log_odds = np.clip(log_odds, -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
+        """For each known word: log of its probability in the source over that in the target."""
+        self._log_odds[-1] = 0
+        self.sides = [
+            detect_side_language(side_lines, side_ids.lengths, language, self.detector)
+            for side_lines, side_ids, language in zip(
+                lines, ids, declared or (None, None), strict=True
+            )
+        ]
+        self._thresholds = [self._fit_threshold(side, lines[side], ids[side]) for side in (0, 1)]
+        """Lines with a lower mean log probability are passed to the detector."""
 
     @property
     def unsupported_languages(self) -> list[str]:
@@ -163,11 +178,9 @@ class LanguageChecker:
     def find_wrong_languages(self, side: int, lines: Sequence[str], ids: PackedIds) -> list[str]:
         """Return for each line of a side the wrong language that it is in, or ""."""
         is_long = ids.lengths >= _MIN_WORDS
-        own_side_scores = _mean_by_line(ids, self.log_odds) * (1 - 2 * side)
+        own_side_scores = _mean_by_line(ids, self._log_odds) * (1 - 2 * side)
         is_other_side = (own_side_scores < _MIN_OWN_SIDE_SCORE) & (not self.is_monolingual)
-        is_improbable = (
-            _mean_by_line(ids, self.word_log_probs[side]) < (self.detector_thresholds[side])
-        )
+        is_improbable = _mean_by_line(ids, self._log_probs[side]) < self._thresholds[side]
         languages = [""] * len(lines)
         for line in map(int, np.flatnonzero(is_long)):
             languages[line] = self._find_wrong_language(
@@ -175,7 +188,21 @@ class LanguageChecker:
             )
         return languages
 
-    def detect_other_language(self, side: int, text: str) -> str:
+    def _fit_threshold(self, side: int, lines: Sequence[str], ids: PackedIds) -> float:
+        """Return the mean log probability from which lines are not passed to the detector."""
+        surprisal = -_mean_by_line(ids, self._log_probs[side])
+        order = np.argsort(-surprisal, kind="stable")
+        order = order[ids.lengths[order] >= _MIN_WORDS]
+        if self.detector is None or not len(order):
+            return -np.inf
+        for start in range(0, len(order), _DETECTION_CHUNK):
+            chunk = order[start : start + _DETECTION_CHUNK]
+            num_other = sum(bool(self._detect_other_language(side, lines[line])) for line in chunk)
+            if num_other <= _MAX_OTHER_SHARE * len(chunk):
+                return -float(surprisal[chunk[-1]])
+        return np.inf
+
+    def _detect_other_language(self, side: int, text: str) -> str:
         """Return the language of a text if the detector finds that it is not the expected one."""
         expected = self.sides[side].expected
         # Names do not indicate a language, though "Tōkyō" seems to. This drops German nouns too.
@@ -194,31 +221,7 @@ class LanguageChecker:
         if is_other_side:
             unnamed = ("in the target language", "in the source language")[side]
             return self.sides[1 - side].expected or unnamed
-        return self.detect_other_language(side, text) if is_improbable else ""
-
-
-def fit_language_checker(
-    lines: tuple[Sequence[str], Sequence[str]],
-    ids: tuple[PackedIds, PackedIds],
-    declared: tuple[str, str] | None,
-    vocabulary_size: int,
-) -> LanguageChecker:
-    """Fit a language checker to the lines of both sides and their word ids."""
-    detector = LinguaDetector() if is_lingua_installed() else None
-    counts = [np.bincount(side.ids, minlength=vocabulary_size) + 0.5 for side in ids]
-    # The last entry is for unknown words: rare, and equally probable on both sides.
-    log_probs = [np.log(np.append(c, 0.5) / (c.sum() + 0.5)) for c in counts]
-    log_odds = np.clip(log_probs[0] - log_probs[1], -_MAX_WORD_LOG_ODDS, _MAX_WORD_LOG_ODDS)
-    log_odds[-1] = 0
-    sides = [
-        detect_side_language(side_lines, side_ids.lengths, language, detector)
-        for side_lines, side_ids, language in zip(lines, ids, declared or (None, None), strict=True)
-    ]
-    checker = LanguageChecker(sides, log_odds, log_probs, detector)
-    if detector is None:
-        return checker
-    thresholds = [_fit_threshold(checker, side, lines[side], ids[side]) for side in (0, 1)]
-    return replace(checker, detector_thresholds=thresholds)
+        return self._detect_other_language(side, text) if is_improbable else ""
 
 
 def detect_side_language(
@@ -237,21 +240,6 @@ def detect_side_language(
     if detector and is_supported and len(voting) >= _MIN_VOTING_LINES:
         detected = detector.detect_majority_language(voting)
     return SideLanguage(declared, detected, _find_dominant_scripts("".join(voting or lines)))
-
-
-def _fit_threshold(
-    checker: LanguageChecker, side: int, lines: Sequence[str], ids: PackedIds
-) -> float:
-    """Return the mean log probability from which lines are not passed to the detector."""
-    surprisal = -_mean_by_line(ids, checker.word_log_probs[side])
-    order = np.argsort(-surprisal, kind="stable")
-    order = order[ids.lengths[order] >= _MIN_WORDS]
-    for start in range(0, len(order), _DETECTION_CHUNK):
-        chunk = order[start : start + _DETECTION_CHUNK]
-        num_other = sum(bool(checker.detect_other_language(side, lines[line])) for line in chunk)
-        if num_other <= _MAX_OTHER_SHARE * len(chunk):
-            return -float(surprisal[chunk[-1]])
-    return np.inf if len(order) else -np.inf
 
 
 def _mean_by_line(ids: PackedIds, values: FloatArray) -> FloatArray:

@@ -13,8 +13,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from seq2see.data.quality.languages import LanguageChecker, fit_language_checker
-from seq2see.data.quality.line_shifts import LineShift, find_line_shifts
+from seq2see.data.quality.languages import LanguageChecker
+from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.translation_lexicon import (
     MAX_SAMPLE_CHARACTERS,
     TranslationLexicon,
@@ -162,58 +162,45 @@ class LengthRatioModel:
         return np.asarray((expected - source) / size / self.scale)
 
 
-@dataclass(frozen=True, slots=True)
 class CorpusModel:
     """What is normal in a corpus; each pair is checked against it."""
 
-    statistics: PerPairStatistics
-    max_words: int
-    """Maximum number of words per side."""
-    test_source_hashes: frozenset[int]
-    """Hashes of the match keys of all test sources."""
-    shifts: tuple[LineShift, ...]
-    length_ratio: LengthRatioModel
-    vocabulary: dict[str, int]
-    """The id of the first characters of each word of the sample, shared by both sides."""
-    languages: LanguageChecker
-    lexicon: TranslationLexicon | None
-    """None if there are too few pairs, or the sides are unrelated."""
-    is_unrelated: bool
-    """The words of both sides are independent of each other."""
-
-    @classmethod
-    def fit(
-        cls,
+    def __init__(
+        self,
         statistics: PerPairStatistics,
         max_words: int,
         languages: tuple[str, str] | None,
         test_source_hashes: frozenset[int],
-    ) -> Self:
-        """Fit all models to the statistics of the first pass."""
+    ) -> None:
+        """Fit all models to the statistics of the first pass.
+
+        Args:
+            statistics: the results of the first pass
+            max_words: maximum number of words per side
+            languages: declared language codes
+            test_source_hashes: hashes of the match keys of all test sources
+        """
+        self.statistics = statistics
+        self.max_words = max_words
+        self.test_source_hashes = test_source_hashes
         is_usable = (statistics.word_counts > 0).all(0) & ~statistics.is_duplicate
-        shifts = find_line_shifts(*statistics.byte_lengths)
-        vocabulary: dict[str, int] = {}
+        self.length_ratio = LengthRatioModel.fit(*statistics.byte_lengths[:, is_usable])
+        self.shifts = find_line_shifts(*statistics.byte_lengths)
+        self.vocabulary: dict[str, int] = {}
+        """The id of the first characters of each word of the sample, shared by both sides."""
         lines = [p.source for p in statistics.sample], [p.target for p in statistics.sample]
         source, target = (
-            number_word_prefixes(map(extract_words, side), vocabulary) for side in lines
+            number_word_prefixes(map(extract_words, side), self.vocabulary) for side in lines
         )
-        size = len(vocabulary)
+        size = len(self.vocabulary)
+        self.languages = LanguageChecker(lines, (source, target), languages, size)
         is_aligned = is_usable.copy()
-        for shift in shifts:
+        for shift in self.shifts:
             is_aligned[shift.first_line - 1 : shift.last_line] = False
         aligned = np.flatnonzero(is_aligned[statistics.sample_indices])
-        lexicon, is_unrelated = _fit_lexicon(lines[0], source, target, aligned, size)
-        return cls(
-            statistics=statistics,
-            max_words=max_words,
-            test_source_hashes=test_source_hashes,
-            shifts=shifts,
-            length_ratio=LengthRatioModel.fit(*statistics.byte_lengths[:, is_usable]),
-            vocabulary=vocabulary,
-            languages=fit_language_checker(lines, (source, target), languages, size),
-            lexicon=lexicon,
-            is_unrelated=is_unrelated,
-        )
+        self.lexicon, self.is_unrelated = _fit_lexicon(lines[0], source, target, aligned, size)
+        """The lexicon is None if there are too few pairs, or the sides are unrelated: the words of
+        both sides are independent of each other."""
 
 
 def _fit_lexicon(
