@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from seq2see import cli
 from seq2see.bundle import Bundle
 from seq2see.data.corpus_config_and_reading import Corpus
-from seq2see.data.readers import PairBlock
+from seq2see.data.readers import SentencePair
 from seq2see.errors import ConfigError, InputError
 from seq2see.settings import Recipe
 from seq2see.training import process_and_update_counts, run_directory
@@ -196,7 +196,8 @@ def test_resume_rejects_changed_builtin_corpus(
         Corpus,
         "read_blocks",
         lambda self, *on_skipped: (
-            PairBlock(block.targets, block.sources) for block in read_blocks(self, *on_skipped)
+            [SentencePair(*pair[::-1]) for pair in block]
+            for block in read_blocks(self, *on_skipped)
         ),
     )
     with pytest.raises(InputError, match="cannot resume: builtin:reverse .data.train.0., valid"):

@@ -51,8 +51,6 @@ class CorpusMixture:
     """
 
     def __init__(self, sizes: Sequence[int], weights: Sequence[float], seed: int) -> None:
-        if not any(sizes):
-            raise InputError("there must be at least one training pair, but there is none")
         self._sizes = sizes
         self._pairs_per_epoch = [  # as fractions, because floats would accumulate errors
             size * Fraction(weight) for size, weight in zip(sizes, weights, strict=True)

@@ -241,7 +241,7 @@ class Corpus:
             raise InputError("standard input can be read only once: save it to a file first")
         sides = hashlib.sha256(), hashlib.sha256()
         for block in self.read_blocks(on_skipped):
-            for digest, lines in zip(sides, block, strict=True):
+            for digest, lines in zip(sides, zip(*block, strict=True), strict=True):
                 digest.update("\n".join([*lines, ""]).encode("utf-8", "surrogatepass"))
             yield block
         digests = b"".join(digest.digest() for digest in sides)

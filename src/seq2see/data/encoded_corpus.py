@@ -272,7 +272,7 @@ def _write_columns(
 ) -> SkippedPairs:
     skipped, num_read = SkippedPairs(), 0
     names = ["source", "target"] + ["source-text", "target-text"] * options.store_text
-    empty = PairBlock([], [])  # creates the files, even if the corpus is empty
+    empty: PairBlock = []  # creates the files, even if the corpus is empty
     for block in chain([empty], corpus.read_fingerprinted_blocks(skipped.add_missing_language)):
         chunk = _encode_block(block, options, threads)
         for name, rows in zip(names, chunk.columns, strict=True):
@@ -293,8 +293,9 @@ class _EncodedChunk:
 
 
 def _encode_block(block: PairBlock, options: EncodingOptions, threads: int = 1) -> _EncodedChunk:
-    source = options.tokenizers.source.encode_packed(block.sources, threads)
-    target = options.tokenizers.target.encode_packed(block.targets, threads)
+    texts = [pair.source for pair in block], [pair.target for pair in block]
+    source = options.tokenizers.source.encode_packed(texts[0], threads)
+    target = options.tokenizers.target.encode_packed(texts[1], threads)
     is_empty = (source.lengths == 0) | (target.lengths == 0)
     source = source.prepend(options.prefix_ids)
     is_usable = ~is_empty & (np.maximum(source.lengths, target.lengths) <= options.max_length)
@@ -302,7 +303,7 @@ def _encode_block(block: PairBlock, options: EncodingOptions, threads: int = 1) 
     selected = (side.select(is_usable) for side in (source, target))
     columns = [PackedIds(side.ids.astype(dtype), side.lengths) for side in selected]
     if options.store_text:
-        columns += [_pack_text(compress(side, is_usable)) for side in block]
+        columns += [_pack_text(compress(side, is_usable)) for side in texts]
     return _EncodedChunk(columns, is_usable, is_empty)
 
 

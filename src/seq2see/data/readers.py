@@ -64,15 +64,8 @@ class SentencePair(NamedTuple):
     target: str
 
 
-class PairBlock(NamedTuple):
-    """Pairs as two lists."""
-
-    sources: list[str]
-    targets: list[str]
-
-    def iter_pairs(self) -> Iterator[SentencePair]:
-        """Yield the pairs."""
-        return map(SentencePair, self.sources, self.targets)
+PairBlock = list[SentencePair]
+"""Consecutive pairs of a corpus."""
 
 
 @contextmanager
@@ -206,9 +199,8 @@ def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[SentenceP
 def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
     """Group single pairs into blocks."""
     iterator = iter(pairs)
-    while group := list(islice(iterator, LINES_PER_BLOCK)):
-        sources, targets = zip(*group, strict=True)
-        yield PairBlock(list(sources), list(targets))
+    while block := list(islice(iterator, LINES_PER_BLOCK)):
+        yield block
 
 
 def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[SentencePair]:

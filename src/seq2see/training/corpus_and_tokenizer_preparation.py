@@ -22,7 +22,7 @@ from seq2see.data.quality.empty_or_swapped_corpora import (
     check_not_empty_or_swapped,
     sample_pairs,
 )
-from seq2see.data.readers import PairBlock, SentencePair
+from seq2see.data.readers import SentencePair
 from seq2see.errors import InputError
 from seq2see.keyed_random import ReservoirSample
 from seq2see.progress_callbacks import StageCallback
@@ -124,8 +124,7 @@ def _check_usable_pairs(
 ) -> None:
     """Raise InputError if a corpus has no pair within the length limits."""
     for key, sample in samples.items():
-        block = PairBlock([p.source for p in sample.pairs], [p.target for p in sample.pairs])
-        blocks = chain([block], sample.corpus.read_blocks())  # the text is rarely needed
+        blocks = chain([sample.pairs], sample.corpus.read_blocks())  # the text is rarely needed
         if not has_pairs_within_limits(blocks, builder.encoding_options(key, tokenizers)):
             raise InputError(
                 f"{sample.corpus.name} has no usable pair: all are empty or longer than "
@@ -153,13 +152,13 @@ class _TrainingTextReader:
         """Add the lines of a corpus; return a uniform sample of its non-empty pairs."""
         sample = ReservoirSample[SentencePair](SAMPLE_SIZE)
         for block in corpus.read_fingerprinted_blocks():
-            for pair in block.iter_pairs():
+            for pair in block:
                 for side, text in zip(self.lines, pair, strict=True):
                     side.add(text)
                 if pair.source.strip() and pair.target.strip():
                     sample.add(pair)
                     self.pairs.add(pair)
-            self._num_read += len(block.sources)
+            self._num_read += len(block)
             self._on_stage("reading the training text", self._num_read)
         return CorpusSample(corpus, sample.items)
 

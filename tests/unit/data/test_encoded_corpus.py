@@ -185,7 +185,7 @@ def test_empty_corpus_cannot_be_sampled(tokenizers: TokenizerPair, tmp_path: Pat
         write(tmp_path, []), EncodingOptions(tokenizers, 40), tmp_path / "cache"
     )
     assert len(encoded) == 0
-    with pytest.raises(InputError, match="at least one training pair"):
+    with pytest.raises(InputError, match="at least one pair"):
         BatchSampler([encoded], 99, seed=1)
 
 

@@ -37,7 +37,6 @@ from seq2see.data.quality.statistics_and_models import (
     CorpusModel,
     LengthRatioModel,
     collect_per_pair_statistics,
-    iter_pair_chunks,
 )
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import compute_match_key, extract_words
@@ -576,8 +575,7 @@ def test_sides_are_not_swapped_if_one_language_is_unknown() -> None:
     source, target = model.languages.sides
     sides = [replace(source, declared="en"), replace(target, declared=None, detected=None)]
     model.languages.sides = sides
-    (chunk,) = iter_pair_chunks(pairs, "checking", None)
-    violations = find_rule_violations(chunk, model)
+    violations = find_rule_violations(0, pairs, model)
     assert not [v for v in violations if v and v.rule == "swapped"]
 
 

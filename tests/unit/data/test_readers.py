@@ -325,7 +325,8 @@ def test_text_files_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     source = write(tmp_path, "a", "".join(f"{n}\n" for n in range(7)))
     target = write(tmp_path, "b", "".join(f"{n}\n" for n in range(8)))
     blocks = group_pairs_into_blocks(read_text_files(source, source))
-    assert [block.sources for block in blocks] == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    sources = [[pair.source for pair in block] for block in blocks]
+    assert sources == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
     with pytest.raises(InputError, match="a must have as many lines as .*b, but ends after 7"):
         list(read_text_files(source, target))
 

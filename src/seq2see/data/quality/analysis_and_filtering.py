@@ -24,7 +24,7 @@ from seq2see.data.quality.rules import RuleViolation, find_rule_violations
 from seq2see.data.quality.statistics_and_models import (
     CorpusModel,
     collect_per_pair_statistics,
-    iter_pair_chunks,
+    iter_numbered_blocks,
 )
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair
@@ -80,9 +80,9 @@ def _check_pairs(
     on_stage: StageCallback | None,
 ) -> Iterator[tuple[SentencePair, RuleViolation | None]]:
     """Yield each pair with the first of the rules that it violates, or None."""
-    for chunk in iter_pair_chunks(pairs, "checking", on_stage):
-        violations = find_rule_violations(chunk, model, rules)
-        yield from zip(chunk.sides.iter_pairs(), violations, strict=True)
+    for first_index, block in iter_numbered_blocks(pairs, "checking", on_stage):
+        violations = find_rule_violations(first_index, block, model, rules)
+        yield from zip(block, violations, strict=True)
 
 
 def accept_or_reject_pairs(

@@ -19,7 +19,7 @@ from ftfy import fix_encoding
 from ftfy.badness import BADNESS_RE
 
 from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, RULES, RuleName
-from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PairChunk
+from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import (
     FloatArray,
@@ -28,6 +28,7 @@ from seq2see.data.quality.words_and_word_ids import (
     has_letter_or_digit,
     number_word_prefixes,
 )
+from seq2see.data.readers import PairBlock
 from seq2see.text.packed_ids import IntArray, PackedIds
 
 _MAX_RATIO_DEVIATION = 6.0
@@ -121,16 +122,16 @@ class RuleViolation(NamedTuple):
 
 
 class _RuleChecker:
-    """Checks the pairs of a chunk.
+    """Checks the pairs of a block.
 
     There is a method per rule, with the name of the rule. It returns the reason why the pair with
-    an index in the chunk violates the rule, or "".
+    an index in the block violates the rule, or "".
     """
 
-    def __init__(self, chunk: PairChunk, model: CorpusModel) -> None:
-        self._first_index = chunk.first_index
-        self._sides = chunk.sides
-        self._pairs = list(chunk.sides.iter_pairs())
+    def __init__(self, first_index: int, pairs: PairBlock, model: CorpusModel) -> None:
+        self._first_index = first_index
+        self._pairs = pairs
+        self._sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self._model = model
 
     @cached_property
@@ -151,8 +152,8 @@ class _RuleChecker:
     @cached_property
     def _length_deviations(self) -> FloatArray:
         """By how much each target is longer than expected."""
-        chunk = slice(self._first_index, self._first_index + len(self._pairs))
-        byte_lengths = self._model.statistics.byte_lengths[:, chunk]
+        lines = slice(self._first_index, self._first_index + len(self._pairs))
+        byte_lengths = self._model.statistics.byte_lengths[:, lines]
         return self._model.length_ratio.compute_deviations(*byte_lengths)
 
     @cached_property
@@ -161,7 +162,7 @@ class _RuleChecker:
         lexicon = self._model.lexicon
         if lexicon is None:
             return np.zeros(len(self._pairs))
-        folds = assign_cross_validation_folds(self._sides.sources)
+        folds = assign_cross_validation_folds(self._sides[0])
         return -lexicon.score_pairs(self._ids[0], self._ids[1], folds)
 
     def empty(self, index: int) -> str:
@@ -241,10 +242,13 @@ class _RuleChecker:
 
 
 def find_rule_violations(
-    chunk: PairChunk, model: CorpusModel, rules: Sequence[RuleName] = RULES
+    first_index: int, pairs: PairBlock, model: CorpusModel, rules: Sequence[RuleName] = RULES
 ) -> list[RuleViolation | None]:
-    """Return for each pair the first of the given rules that it violates, or None."""
-    checker = _RuleChecker(chunk, model)
+    """Return for each pair the first of the given rules that it violates, or None.
+
+    `first_index` is the index of the first pair in the corpus.
+    """
+    checker = _RuleChecker(first_index, pairs, model)
     checks = [(rule, getattr(checker, rule)) for rule in RULES if rule in rules]
 
     def find_violation(index: int) -> RuleViolation | None:
@@ -254,4 +258,4 @@ def find_rule_violations(
                 return RuleViolation(rule, reason, 0.0 if scores is None else float(scores[index]))
         return None
 
-    return list(map(find_violation, range(len(chunk.sides.sources))))
+    return list(map(find_violation, range(len(pairs))))

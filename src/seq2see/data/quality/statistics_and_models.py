@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -44,19 +44,12 @@ _MIN_LEXICON_PAIRS = 300
 """Minimum number of pairs for a lexicon."""
 
 
-class PairChunk(NamedTuple):
-    """Consecutive pairs of a corpus."""
-
-    first_index: int
-    """The index of the first pair, from 0."""
-    sides: PairBlock
-    """The lines of each side."""
-
-
-def iter_pair_chunks(
+def iter_numbered_blocks(
     pairs: Iterable[SentencePair], stage: str, on_stage: StageCallback | None
-) -> Iterator[PairChunk]:
-    """Yield the pairs in chunks, and report the number of pairs read to `on_stage`.
+) -> Iterator[tuple[int, PairBlock]]:
+    """Yield blocks of pairs, each with the index of its first pair in the corpus.
+
+    `on_stage` is called with the number of pairs read.
 
     Raises InputError if `pairs` is an iterator, which can be read only once.
     """
@@ -67,8 +60,8 @@ def iter_pair_chunks(
         )
     start = 0
     for block in group_pairs_into_blocks(pairs):
-        yield PairChunk(start, block)
-        start += len(block.sources)
+        yield start, block
+        start += len(block)
         if on_stage:
             on_stage(stage, start)
 
@@ -109,21 +102,20 @@ def collect_per_pair_statistics(
     parts = [np.empty((8, 0), np.int64)]
     sample: dict[int, SentencePair] = {}
     step = 1
-    for chunk in iter_pair_chunks(pairs, "reading", on_stage):
-        for index, pair in enumerate(chunk.sides.iter_pairs(), chunk.first_index):
+    for first_index, block in iter_numbered_blocks(pairs, "reading", on_stage):
+        for index, pair in enumerate(block, first_index):
             if index // _SAMPLE_BLOCK % step == 0:
                 sample[index] = SentencePair(*(text[:MAX_SAMPLE_CHARACTERS] for text in pair))
         while len(sample) > max(MAX_SAMPLE_PAIRS, _SAMPLE_BLOCK):
             step *= 2
             sample = {i: pair for i, pair in sample.items() if i // _SAMPLE_BLOCK % step == 0}
         rows: list[list[int]] = []
-        for side in chunk.sides:
+        for side in zip(*block, strict=True):
             lines = [line.strip() for line in side]
             num_words = [len(extract_words(line)) for line in lines]
             rows += [list(map(len, lines)), list(map(byte_length, lines)), num_words]
         # Python's hash differs between processes, but these hashes are used in one process only.
-        rows.append(list(map(hash, zip(*chunk.sides, strict=True))))
-        rows.append(list(map(hash, chunk.sides.sources)))
+        rows += [list(map(hash, block)), [hash(pair.source) for pair in block]]
         parts.append(np.array(rows, np.int64))
     columns = np.concatenate(parts, axis=1)
     return PerPairStatistics(
