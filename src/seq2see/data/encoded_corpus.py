@@ -153,8 +153,8 @@ class SkippedPairs:
         }
         reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
         total = sum(counts.values())
-        noun = "pair" if total == 1 else "pairs"
-        return f"{total:,} {noun} skipped: {'; '.join(reasons)}" if reasons else ""
+        pairs = f"{total:,} pair{'s' * (total != 1)}"
+        return f"{pairs} skipped: {'; '.join(reasons)}" if reasons else ""
 
 
 class EncodedCorpus:

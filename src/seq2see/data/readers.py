@@ -310,8 +310,5 @@ def count_lines(path: str) -> int | None:
     """Return the number of lines of a file, or None if the input can be read only once."""
     if path == STANDARD_INPUT or not Path(path).is_file():
         return None
-    newlines, last = 0, b"\n"
     with open_decompressed_binary(path) as file:
-        while block := file.read(READ_BYTES):
-            newlines, last = newlines + block.count(b"\n"), block[-1:]
-    return newlines + (last != b"\n")
+        return sum(1 for _ in file)

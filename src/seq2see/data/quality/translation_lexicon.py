@@ -189,10 +189,8 @@ def _sum_evidence(
     sides: Sequence[PackedIds], lifts: Sequence[FloatArray], miss_rates: Sequence[FloatArray]
 ) -> FloatArray:
     """Return the total evidence of the words of each pair."""
-    source, target = (
-        sum_by_line(sides[side], _word_evidence(lifts[side], miss_rates[side], sides[side].ids))
-        for side in (0, 1)
-    )
+    evidence = map(_word_evidence, lifts, miss_rates, [side.ids for side in sides])
+    source, target = map(sum_by_line, sides, evidence)
     return source + target
 
 
