@@ -8,7 +8,6 @@ from seq2see.data.fables.phrases import (
     NO_SUBJECT,
     SO,
     TOO,
-    AlignmentKey,
     BilingualPhrase,
     Negation,
     NounPhrase,
@@ -103,10 +102,9 @@ def _how_many(choose: WordChooser) -> BilingualPhrase:
     verb = choose.verb("how_many")
     subject = choose.noun_phrase(verb.subject_kinds, DEFINITE)
     kinds = tuple(kind for kind in verb.object_kinds if kind != "provision")
-    noun = choose.noun(kinds, subject.noun)
-    things = build_phrase("how many", "combien de") + build_phrase(noun.en_plural, noun.fr_plural)
-    agreement = AgreementFeatures(noun.gender, "they")
-    return things + EST_CE_QUE + question_clause(subject, verb, "past", asked_object=agreement)
+    things = build_noun_phrase("how many", choose.noun(kinds, subject.noun), plural=True)
+    question = question_clause(subject, verb, "past", asked_object=things.agreement)
+    return things + EST_CE_QUE + question
 
 
 @register_construction(in_short_corpus=True, mark="!")
@@ -116,22 +114,14 @@ def _order(choose: WordChooser) -> BilingualPhrase:
     if verb.is_reflexive:
         return _order(choose)
     obj = choose.noun_phrase(verb.object_kinds, ("the", "the", "your"), adjective_rate=0.4)
-    action, negation = AlignmentKey(), AlignmentKey()
-    en = build_words(f"{verb.en} {verb.en_particle}", action)
-    fr = build_words(verb.fr.present("you"), action)
-    if choose.chance(0.5):
-        en = build_words("don't", negation) + en
-        fr = build_words("ne", negation) + fr + build_words("pas", negation)
-    return BilingualPhrase(en, fr + build_words(verb.fr_particle, action)) + obj
+    return verb_group(verb, "present", AgreementFeatures("m", "you"), choose.negation(0.5)) + obj
 
 
 @register_construction(weight=2, mark="!")
 def _exclamation(choose: WordChooser) -> BilingualPhrase:
     """What a beautiful house! Quelle belle maison !"""
     noun = choose.noun((*ANIMATE, "building", "land", "height", "belonging", "load"))
-    thing = build_noun_phrase("a", noun, (choose.adjective(noun),))
-    what = build_phrase("what a", "quel" if noun.gender == "m" else "quelle")
-    return BilingualPhrase(what.en + thing.en[1:], what.fr + thing.fr[1:])
+    return build_noun_phrase("what a", noun, (choose.adjective(noun),))
 
 
 @register_construction(weight=2, mark="?")

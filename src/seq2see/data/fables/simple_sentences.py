@@ -293,12 +293,12 @@ def _superlative(choose: WordChooser) -> BilingualPhrase:
     adjective = choose.adjective(animal, "comparable")
     if adjective.precedes_noun:
         return _superlative(choose)
-    quality = build_phrase(adjective.superlative, f"le plus {adjective.masculine}")
-    kind = build_noun_phrase("the", animal)
+    french = f"le plus {adjective.masculine}"
+    superlative = replace(adjective, en=adjective.superlative, masculine=french)
     subject = choose.noun_phrase(choose.pick(others), "the", plural=False, adjective_rate=0)
-    predicate = BilingualPhrase(kind.en[:1] + quality.en + kind.en[1:], kind.fr + quality.fr)
+    strongest = build_noun_phrase("the", animal, (superlative,))
     there = choose.noun_phrase(("land",), "the", plural=False)
-    return subject.clause(BE_VERB, "present", predicate + build_phrase("in", "de") + there)
+    return subject.clause(BE_VERB, "present", strongest + build_phrase("in", "de") + there)
 
 
 @register_construction(weight=4)
