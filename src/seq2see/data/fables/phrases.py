@@ -114,9 +114,11 @@ def join_words(sentence: Words, spaced_marks: str = "") -> str:
 def adjust_to_next_words(sentence: Words, adjust: Callable[[str, str], str]) -> Words:
     """Replace each word by `adjust(word, next word)`; the next word of the last one is empty."""
     following = (*(word.text for word in sentence[1:]), "")
+    pairs = zip(sentence, following, strict=True)
+    texts = ((word, adjust(word.text, next_text)) for word, next_text in pairs)
     return tuple(
-        word._replace(text=adjust(word.text, next_text))
-        for word, next_text in zip(sentence, following, strict=True)
+        word if word.text == text else word._replace(text=text)  # a copy takes time
+        for word, text in texts
     )
 
 
