@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -239,12 +240,14 @@ def test_lines_that_sentencepiece_skips_are_used() -> None:
 
 
 def test_training_lines_are_a_uniform_sample() -> None:
-    lines = ["abcdef"] * 1000 + ["uvwxyz"] * 1000
-    said: list[str] = []
-    config = TokenizerConfig(vocab_size=275, max_lines=100, character_coverage=1)
-    first = Tokenizer.train(lines, config, said.append)
-    assert said[-1] == "training 275 pieces from 100 lines"
-    assert {"a", "z"} <= set(first.pieces)
+    first_character = 0x4E00
+    lines = [f"ab{chr(first_character + index)}" for index in range(2000)]
+    config = TokenizerConfig(vocab_size=366, max_lines=100, character_coverage=1)
+    first = Tokenizer.train(lines, config)
+    sampled = {ord(character) for piece in first.pieces for character in piece}
+    indices = [code - first_character for code in sampled if code >= first_character]
+    assert len(indices) == 100
+    assert 800 < statistics.mean(indices) < 1200
     assert first.serialized_model == Tokenizer.train(iter(lines), config).serialized_model
 
 
