@@ -80,6 +80,11 @@ def count_sentences(text: str, language: str) -> int:
     return sum(has_letter(sentence.text) for sentence in split_sentences(text, language))
 
 
+def count_clauses(text: str) -> int:
+    """Return the number of parts of a text between punctuation marks that contain a letter."""
+    return sum(map(has_letter, _CLAUSE_END.split(text)))
+
+
 def split_long_sentence(
     span: TextSpan, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> list[TextSpan]:

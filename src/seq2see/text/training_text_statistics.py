@@ -80,16 +80,23 @@ class TrainingTextStatistics(Config):
     length_ratios: Annotated[tuple[LengthRatioBucket, ...], Field(strict=False)]
     """Length ratios by source length, in ascending order. Empty if too few pairs were measured."""
 
-    def find_length_ratio(self, source_tokens: int) -> LengthRatioBucket | None:
-        """Return the bucket of a source length.
 
-        A longer source than those measured is in the last bucket, and a shorter one in the first.
-        """
-        if not self.length_ratios:
-            return None
-        first, *others = self.length_ratios
-        matches = [one for one in others if one.min_source_tokens <= source_tokens]
-        return matches[-1] if matches else first
+DEFAULT_LENGTH_RATIO = LengthRatioBucket(min_source_tokens=0, num_pairs=1, mean=0, deviation=0.4)
+"""Length ratio of a model without statistics, wide enough for any pair of languages."""
+
+
+def find_length_ratio(
+    statistics: TrainingTextStatistics | None, source_tokens: int
+) -> LengthRatioBucket:
+    """Return the length ratios of a source length, or the default if there are no statistics.
+
+    A longer source than those measured is in the last bucket, and a shorter one in the first.
+    """
+    if not statistics or not statistics.length_ratios:
+        return DEFAULT_LENGTH_RATIO
+    first, *others = statistics.length_ratios
+    matches = [one for one in others if one.min_source_tokens <= source_tokens]
+    return matches[-1] if matches else first
 
 
 def compute_log_ratio(source_tokens: int, target_tokens: int) -> float:

@@ -9,7 +9,13 @@ from itertools import islice, starmap
 from seq2see.engines.base import Engine, TargetScores
 from seq2see.search import Hypothesis
 from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text.sentence_splitting import (
+    count_clauses,
+    count_sentences,
+    may_have_several_sentences,
+)
 from seq2see.text.tokenizer import find_offsets_in_decoded_text
+from seq2see.text.training_text_statistics import TrainingTextStatistics, find_length_ratio
 from seq2see.translator.constraints import LexicalConstraints
 from seq2see.translator.segmentation import SourceSegment
 from seq2see.translator.translation import (
@@ -29,10 +35,12 @@ MIN_COPIED_WORDS = 3
 MIN_REPEATS, MIN_REPEATED_TOKENS, MAX_REPEAT_PERIOD = 3, 6, 12
 """A repetition is a sequence of at most MAX_REPEAT_PERIOD tokens that occurs at least MIN_REPEATS
 times in a row, with at least MIN_REPEATED_TOKENS tokens in total."""
-SHORT_RATIO, SHORT_SLACK = 1 / 3, 3
-"""A translation is short below SHORT_RATIO × source tokens − SHORT_SLACK."""
-LONG_RATIO, LONG_SLACK = 3, 10
-"""A translation is long above LONG_RATIO × source tokens + LONG_SLACK."""
+MAX_LENGTH_DEVIATIONS = 3.5
+"""A translation is short or long if its length ratio differs from the mean of the training text by
+more than this number of standard deviations."""
+MAX_DEVIATIONS_WITHOUT_SENTENCE = 1.5
+"""The same if the translation has fewer sentences than its source. Such a translation is also short
+if its length is below the mean and it has fewer clauses: "A, but B." has those of "A. B."."""
 NO_TRANSLATION_MESSAGE = (
     "no translation satisfies `prefix`, `forbidden` and the length limits: relax one of them"
 )
@@ -45,30 +53,46 @@ def find_flags(
     target_ids: Sequence[int],
     *,
     is_finished: bool,
-    is_same_language: bool,
+    languages: tuple[str, str],
+    training_text: TrainingTextStatistics | None,
     has_unknown: bool,
     retokenized_ids: Sequence[int] | None,
 ) -> Iterator[TranslationFlag]:
     """Yield the flags of a translation.
 
-    `retokenized_ids` are the ids of the target text when it is tokenized again, or None if that is
-    not checked.
+    `training_text` has the usual length ratios, if they are known. `retokenized_ids` are the ids of
+    the target text when it is tokenized again, or None if that is not checked.
     """
-    source_length, target_length = len(source_ids), len(target_ids)
-    if not is_same_language and is_copied_source(source_text, target_text):
+    if languages[0] != languages[1] and is_copied_source(source_text, target_text):
         yield TranslationFlag.COPIED_SOURCE
     if has_repetition(target_ids) and not has_repetition(source_ids):
         yield TranslationFlag.REPETITION
     if not is_finished:
         yield TranslationFlag.LENGTH_LIMIT
-    if target_length < SHORT_RATIO * source_length - SHORT_SLACK:
+    ratio = find_length_ratio(training_text, len(source_ids))
+    z_score = ratio.compute_z_score(len(source_ids), len(target_ids))
+    if is_too_short(source_text, target_text, languages, z_score):
         yield TranslationFlag.SHORT
-    if target_length > LONG_RATIO * source_length + LONG_SLACK:
+    if z_score > MAX_LENGTH_DEVIATIONS:
         yield TranslationFlag.LONG
     if has_unknown:
         yield TranslationFlag.UNKNOWN
     if retokenized_ids not in (None, target_ids):
         yield TranslationFlag.RETOKENIZED
+
+
+def is_too_short(source: str, text: str, languages: tuple[str, str], z_score: float) -> bool:
+    """Return whether a translation is so short that a part of the source may be missing.
+
+    `z_score` is that of its length ratio. The sentences are counted if it is below the mean.
+    """
+    if z_score < -MAX_LENGTH_DEVIATIONS:
+        return True
+    if z_score >= 0 or not may_have_several_sentences(source):
+        return False
+    if count_sentences(text, languages[1]) >= count_sentences(source, languages[0]):
+        return False
+    return z_score < -MAX_DEVIATIONS_WITHOUT_SENTENCE or count_clauses(text) < count_clauses(source)
 
 
 def is_copied_source(source: str, text: str) -> bool:
@@ -97,7 +121,8 @@ class ResultBuilder:
 
     engine: Engine
     tokenizers: TokenizerPair
-    is_same_language: bool
+    languages: tuple[str, str]
+    training_text: TrainingTextStatistics | None
     constraints: LexicalConstraints | None
     options: TranslationOptions
     threads: int
@@ -157,7 +182,8 @@ class ResultBuilder:
                 segment.ids,
                 ids,
                 is_finished=hypothesis.is_finished,
-                is_same_language=self.is_same_language,
+                languages=self.languages,
+                training_text=self.training_text,
                 has_unknown=self._has_unknown(segment.ids, ids),
                 retokenized_ids=retokenized_ids,
             )

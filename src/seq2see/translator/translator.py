@@ -97,7 +97,8 @@ class Translator:
         max_tokens: Maximum number of tokens of a segment. By default 512.
         max_sentences_per_line: Maximum number of sentences of a line that is translated at once by
             default.
-        bundle: The model that the engine was loaded from.
+        bundle: The model that the engine was loaded from. The statistics of its training text tell
+            translations that are too short or too long.
         engine_notes: Messages for the user about the choice of the engine.
         threads: Number of threads for tokenization. The engine has its own threads.
     """
@@ -271,9 +272,14 @@ class Translator:
         """
         has_prefix = any(request.prefix for request in requests)
         constraints = constraints or self._build_constraints(options, has_prefix=has_prefix)
-        source, target = self.languages
         builder = ResultBuilder(
-            self.engine, self.tokenizers, source == target, constraints, options, self.threads
+            self.engine,
+            self.tokenizers,
+            self.languages,
+            self._bundle.training_text if self._bundle else None,
+            constraints,
+            options,
+            self.threads,
         )
         batches: Iterable[BatchResult]
         if constraints is None:

@@ -8,9 +8,11 @@ import pytest
 
 from seq2see.text import TokenizerConfig, TokenizerPair
 from seq2see.text.training_text_statistics import (
+    DEFAULT_LENGTH_RATIO,
     MIN_BUCKET_PAIRS,
     LengthRatioBucket,
     TrainingTextStatistics,
+    find_length_ratio,
     measure_training_text,
 )
 
@@ -59,7 +61,7 @@ def test_ratios_are_measured_by_source_length(tokenizers: TokenizerPair) -> None
     ]
     assert len(found.length_ratios) == 2
     for (source, target), bucket in zip(lengths, found.length_ratios, strict=True):
-        assert found.find_length_ratio(source) == bucket
+        assert find_length_ratio(found, source) == bucket
         assert bucket.mean == pytest.approx(math.log((target + 1) / (source + 1)), abs=1e-4)
         assert bucket.compute_z_score(source, target) == pytest.approx(0, abs=0.01)
         assert bucket.compute_z_score(source, target // 2) < -3
@@ -69,12 +71,13 @@ def test_lengths_beyond_the_measured_ones_use_the_nearest_bucket(
     tokenizers: TokenizerPair,
 ) -> None:
     found = measure(CORPUS, tokenizers)
-    assert found.find_length_ratio(10_000) == found.length_ratios[-1]
-    assert found.find_length_ratio(0) == found.length_ratios[0]
+    assert find_length_ratio(found, 10_000) == found.length_ratios[-1]
+    assert find_length_ratio(found, 0) == found.length_ratios[0]
 
 
-def test_few_pairs_have_no_length_ratios(tokenizers: TokenizerPair) -> None:
-    assert measure(ONE, tokenizers).find_length_ratio(5) is None
+def test_few_pairs_have_the_default_length_ratio(tokenizers: TokenizerPair) -> None:
+    assert find_length_ratio(measure(ONE, tokenizers), 5) is DEFAULT_LENGTH_RATIO
+    assert find_length_ratio(None, 5) is DEFAULT_LENGTH_RATIO
 
 
 def test_statistics_survive_json(tokenizers: TokenizerPair) -> None:

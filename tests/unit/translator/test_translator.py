@@ -532,7 +532,8 @@ def case(source: str = "a b c d", text: str = "w x y z", **more) -> dict[str, An
     ids = list(range(len(text.split())))
     usual = {"source_ids": list(range(len(source.split()))), "target_ids": ids, "is_finished": True}
     more = {
-        "is_same_language": False,
+        "languages": ("en", "fr"),
+        "training_text": None,
         "has_unknown": False,
         "retokenized_ids": more.get("target_ids", ids),
         **usual,
@@ -546,15 +547,15 @@ def case(source: str = "a b c d", text: str = "w x y z", **more) -> dict[str, An
     [
         (case(), []),
         (case(text="A b C d"), [TranslationFlag.COPIED_SOURCE]),
-        (case(text="A b C d", is_same_language=True), []),
+        (case(text="A b C d", languages=("en", "en")), []),
         (case(source="OK", text="OK"), []),
         (case(target_ids=[1, 7, 8, 7, 8, 7, 8]), [TranslationFlag.REPETITION]),
         (case(target_ids=[1, 7, 8, 7, 8, 7, 8], source_ids=[5] * 6), []),
         (case(is_finished=False), [TranslationFlag.LENGTH_LIMIT]),
         (case(source_ids=list(range(30)), target_ids=[1, 2, 3, 4, 5, 6]), [TranslationFlag.SHORT]),
         (case(source_ids=list(range(30)), target_ids=[1, 2, 3, 4, 5, 6, 7]), []),
-        (case(target_ids=list(range(23))), [TranslationFlag.LONG]),
-        (case(target_ids=list(range(22))), []),
+        (case(target_ids=list(range(20))), [TranslationFlag.LONG]),
+        (case(target_ids=list(range(19))), []),
         (case(has_unknown=True), [TranslationFlag.UNKNOWN]),
         (case(retokenized_ids=[9, 9]), [TranslationFlag.RETOKENIZED]),
     ],
