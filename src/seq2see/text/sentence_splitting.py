@@ -32,6 +32,8 @@ _CLAUSE_END = re.compile(
 )
 _POSSIBLE_SENTENCE_END = re.compile(r"[^\w \t,'’\"“”„«»()–—-]")
 """A character that may end a sentence: one that is no letter, space or inner punctuation."""
+_END_BEFORE_DIGIT = re.compile(r"(?:(?<=[。！？])|(?<=[。！？][”’」』）]))(?=\d)")
+"""End of a sentence that sentencex takes for a decimal point, as in 我病了。2天前他来了。"""
 _FINAL_CHARACTERS = ".!?…。！？\"'”’»)」』"
 _SPACE = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
@@ -135,7 +137,9 @@ def _segment(text: str, code: str) -> list[str]:
         if type(error).__name__ != "PanicException":
             raise
         return [text]
-    return parts if sum(map(len, parts)) == len(text) else [text]  # it may drop blank lines
+    if sum(map(len, parts)) != len(text):  # it may drop blank lines
+        return [text]
+    return [sentence for part in parts for sentence in _END_BEFORE_DIGIT.split(part)]
 
 
 def _find_clause_ends(text: str) -> list[int]:

@@ -29,6 +29,8 @@ def copy_spans(text: str, spans: list[TextSpan]) -> str:
         ("de", "Das ist z. B. gut. Der 3. Mai war schön.", 2),
         ("fr", "Quoi\u00a0? Oui\u202f! Bon.", 3),
         ("zh", "你好。今天天气很好！我们去吧？", 3),
+        ("zh", "我病了。2天前他来了！14。“好。”3点。", 5),
+        ("zh", "今天是2.14，他付了3.5美元。", 1),
         ("zh_Hant", "你好。今天天氣很好！", 2),
         ("ja", "そうです。行きましょう。", 2),
         ("hi", "यह एक है। यह दो है।", 2),
