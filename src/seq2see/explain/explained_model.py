@@ -25,6 +25,7 @@ from seq2see.search import (
 )
 from seq2see.search.step_processors import ForcedPrefix
 from seq2see.text import Tokenizer
+from seq2see.text.sentence_splitting import count_sentences
 from seq2see.translator import Translator
 
 if TYPE_CHECKING:
@@ -76,6 +77,16 @@ class ExplainedModel:
         """Return a copy with a patched model. Without interventions, attention runs unfused."""
         patched = copy_model_with_interventions(self.model, interventions)
         return ExplainedModel(self.translator, patched)
+
+    def check_sentences(self, text: str) -> None:
+        """Raise InputError if a text has more sentences than the training lines of the model."""
+        number = count_sentences(text, self.languages[0])
+        allowed = self.translator.max_sentences_per_line
+        if number > allowed:
+            raise InputError(
+                f"the text must have at most {allowed:,} sentence{'s' if allowed > 1 else ''} to be "
+                f"explained, but has {number:,}: enter one sentence"
+            )
 
     def encode_source(self, text: str) -> list[int]:
         """Return the token ids of a source text, without special tokens.

@@ -84,7 +84,7 @@ def explain(
 
     Raises:
         ConfigError: If the model does not have a layer or head of an intervention or an option.
-        InputError: If the text is too long for one segment.
+        InputError: If the text is too long for one segment, or has several sentences.
     """
     search = translator.engine.resolve_config(search or SearchConfig())
     explained = ExplainedModel(translator)
@@ -113,6 +113,7 @@ def trace_translation(
     search, options = search or SearchConfig(), options or TraceOptions()
     model = explained.model
     assert not model.training, "the model must be in eval mode"
+    explained.check_sentences(source)
     ids = explained.encode_source(source)
     sentence = build_source_sentence(explained, source, ids)
     problems = [*find_intervention_problems(model, interventions, len(sentence.tokens))]
