@@ -212,7 +212,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate the sources of an evaluation set and score the translations.
 
-    For fables, the word alignment of the model is scored too.
+    For fables, the word alignment of the model is scored too. If lines were translated sentence by
+    sentence, the signatures say so (`split:auto`).
     `on_progress` is called with the number of translated sentences and their total number.
     Raises InputError before the translation if a metric cannot be computed.
     """
@@ -224,12 +225,20 @@ def evaluate(
     translations = translate_evaluation_set(translator, evaluation_set, options, on_progress)
     seconds = time.perf_counter() - start
     texts = [translation.text for translation in translations]
+    report = score_translations(texts, evaluation_set, scoring)
+    if any(len(translation.sentences) > 1 for translation in translations):
+        split = (options or TranslationOptions()).split
+        scores = {
+            metric: replace(score, signature=f"{score.signature}|split:{split}")
+            for metric, score in report.scores.items()
+        }
+        report = replace(report, scores=scores)
     alignment = None
     if evaluation_set.fables:
         scorer = HeadAlignmentScorer.from_bundle(translator.bundle)
         alignment = scorer.build_report(evaluation_set.fables, evaluation_set.head_selection_fables)
     return replace(
-        score_translations(texts, evaluation_set, scoring),
+        report,
         alignment=alignment,
         flags=Counter(str(flag) for translation in translations for flag in translation.flags),
         errors={line: t.error for line, t in enumerate(translations, 1) if t.error is not None},

@@ -35,7 +35,13 @@ from seq2see.evaluate.evaluation import split_into_length_buckets
 from seq2see.model import ModelConfig, Transformer
 from seq2see.registries import METRICS
 from seq2see.text import TokenizerConfig, TokenizerPair
-from seq2see.translator import Translation, TranslationFlag, Translator, align_words
+from seq2see.translator import (
+    SentencePairOffsets,
+    Translation,
+    TranslationFlag,
+    Translator,
+    align_words,
+)
 
 SOURCES = ["a dog", "the cat sat on a mat", "yes", "two men are walking in a park"]
 REFERENCES = ["ein Hund", "die Katze saß auf einer Matte", "ja", "zwei Männer gehen im Park"]
@@ -114,6 +120,16 @@ def test_evaluation_counts_scores_flags_and_errors() -> None:
     record = report.to_json()
     assert record["num_sentences"] == 4
     assert record["scores"]["bleu"]["signature"].startswith("nrefs:1|bs:20|")
+
+
+@pytest.mark.parametrize("num_parts", [1, 2])
+def test_signature_records_that_lines_were_split(num_parts: int) -> None:
+    answers = [Translation(text, 0.0, 0.0) for text in REFERENCES]
+    parts = (SentencePairOffsets(0, 1, 0, 1, 0.0),) * num_parts
+    answers[1] = replace(answers[1], sentences=parts)
+    report = evaluate(FixedTranslator(answers), build_test_set(), None, QUICK)  # type: ignore[arg-type]
+    for score in report.scores.values():
+        assert score.signature.endswith("|split:auto") == (num_parts > 1)
 
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
