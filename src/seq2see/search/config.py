@@ -47,7 +47,7 @@ class SamplingConfig(Config):
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample from the smallest set of most likely tokens whose probabilities sum up to this."""
     seed: int = 0
-    """The same seed, line number and model give the same text, regardless of the other lines."""
+    """The same seed, source and model give the same samples, regardless of the other lines."""
 
 
 class SearchConfig(Config):
