@@ -116,6 +116,17 @@ def test_score_rejects_other_than_pairs(translator: Translator, pair: object) ->
         translator.score("ab")  # type: ignore[arg-type]
 
 
+def test_score_never_splits(translator: Translator) -> None:
+    source, target = "The dog sleeps. " * 20, "Le chien dort. Le chat court."
+    (found,) = translator.score([(source, target)])
+    assert len(translator.tokenizers.source.encode(source)) > LIMIT
+    ids = translator.tokenizers.target.encode(target)
+    assert len(found.tokens) == len(ids) + 1
+    assert [token.piece for token in found.tokens].count("</s>") == 1
+    (other,) = translator.score([("The dog sleeps.", target)])
+    assert other.log_prob != found.log_prob  # all sentences of the source count
+
+
 def test_blank_lines_are_copied_and_invalid_lines_are_errors(translator: Translator) -> None:
     lines = [LINES[0], "", " \t", "half \ud800 pair", LINES[1], "\u3000", "\x00\x1b▁", "🦊 שלום"]
     found = translator.translate(lines)
