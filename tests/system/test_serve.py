@@ -50,7 +50,7 @@ from seq2see.serve.service import Service
 from seq2see.serve.uvicorn_server import create_server, open_socket
 from seq2see.serve.work_queue import RequestContext
 from seq2see.text import TokenizerConfig, TokenizerPair
-from seq2see.translator import SegmentRequest, Translation, TranslationOptions, Translator
+from seq2see.translator import SourceSegment, Translation, TranslationOptions, Translator
 
 LINES = [f"the old animal number {n} crossed the wide street" for n in range(80)]
 TEXTS = [
@@ -394,9 +394,9 @@ class SlowTranslator(Translator):
         self.seconds, self.lines = seconds, [""]
 
     def translate_segments(
-        self, requests: Sequence[SegmentRequest], *_: object, **__: object
+        self, segments: Sequence[SourceSegment], *_: object, **__: object
     ) -> list[Translation]:
-        lines = [request.segment.span.text for request in requests]
+        lines = [segment.span.text for segment in segments]
         self.lines += lines
         time.sleep(self.seconds)
         return [Translation(line.upper(), 0.0, 0.0) for line in lines]

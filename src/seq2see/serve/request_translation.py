@@ -33,7 +33,7 @@ from seq2see.translator import (
     AlignmentLink,
     Block,
     BlockTranslator,
-    SegmentRequest,
+    SourceSegment,
     SourceText,
     TextTranslator,
     Translation,
@@ -169,10 +169,10 @@ class _SearchReporter:
         translations: list[Translation] = []
         for each in segmented:
             self._finished_text, end = "", 0
-            for request in self._translator.build_requests([each]):
-                span = request.segment.span
+            for segment in each.segments:
+                span = segment.span
                 self._finished_text += each.block.text[end : span.start]
-                translations += self._translator.translate_segments([request], options, self)
+                translations += self._translator.translate_segments([segment], options, self)
                 self._finished_text, end = self._finished_text + translations[-1].text, span.end
         return self._translator.merge_segments(segmented, translations)
 
@@ -193,7 +193,7 @@ class SegmentTask:
     translator: Translator
     options: TranslationOptions
 
-    def run(self, items: Sequence[SegmentRequest]) -> Sequence[Translation]:
+    def run(self, items: Sequence[SourceSegment]) -> Sequence[Translation]:
         """Translate segments."""
         return self.translator.translate_segments(items, self.options)
 
@@ -259,21 +259,21 @@ class QueuedTranslator:
         translations: list[Translation] = []
         for start in range(0, len(blocks), size):
             segmented = translator.split_blocks(blocks[start : start + size], options)
-            requests = translator.build_requests(segmented)
-            costs = [math.ceil(weight * (len(each.segment.ids) + 1)) for each in requests]
-            results = self._submit_with_retries(task, requests, costs)
+            segments = [segment for each in segmented for segment in each.segments]
+            costs = [math.ceil(weight * (len(each.ids) + 1)) for each in segments]
+            results = self._submit_with_retries(task, segments, costs)
             translations += translator.merge_segments(
                 segmented, [self._to_translation(result) for result in results]
             )
         return translations
 
     def _submit_with_retries(
-        self, task: SegmentTask, requests: Sequence[SegmentRequest], costs: Sequence[int]
+        self, task: SegmentTask, segments: Sequence[SourceSegment], costs: Sequence[int]
     ) -> list[Any]:
         """Submit work, also again while the queue is full, so that a started file is finished."""
         while True:
             try:
-                return self.queue.submit(WorkItem(self.context, task, requests, costs))
+                return self.queue.submit(WorkItem(self.context, task, segments, costs))
             except Overloaded as error:
                 pause = min(1.0, error.retry_after or 1.0)
                 is_late = not self.context.is_active or self.context.seconds_left < pause

@@ -121,7 +121,6 @@ class LexicalConstraints:
     def __init__(self, options: TranslationOptions, tokenizer: Tokenizer, language: str) -> None:
         self._tokenizer = tokenizer
         self._has_no_spaces = is_written_without_spaces(language)
-        self._ids_by_prefix: dict[str, Phrase] = {}
         self._forbidden_phrases = tuple(dict.fromkeys(options.forbidden))
         self._forbidden_patterns = [PhrasePattern(phrase) for phrase in self._forbidden_phrases]
         self._glossary_sources = [compile_smart_case_pattern(each) for each in options.glossary]
@@ -138,12 +137,8 @@ class LexicalConstraints:
         unk = self._tokenizer.special_ids.unk
         ids = [entry.ids for entry in self._find_entries(sentence)]
         required = tuple(phrase for phrase in ids if phrase and unk not in phrase)
-        return replace(search_input, prefix=self._encode_prefix(prefix), required=required)
-
-    def _encode_prefix(self, prefix: str) -> Phrase:
-        if prefix not in self._ids_by_prefix:
-            self._ids_by_prefix[prefix] = tuple(self._tokenizer.encode(prefix)) if prefix else ()
-        return self._ids_by_prefix[prefix]
+        prefix_ids = tuple(self._tokenizer.encode(prefix))
+        return replace(search_input, prefix=prefix_ids, required=required)
 
     def find_unmet(self, sentence: str, text: str) -> tuple[str, ...]:
         """Return the glossary terms that the text lacks, and the forbidden phrases that it has.

@@ -1,4 +1,4 @@
-"""Splits blocks that are too long for the model, and merges the translations of the segments."""
+"""Splits blocks that are too long for the model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from seq2see.text import TextSpan, Tokenizer, split_long_sentence, split_sentences
-from seq2see.text.languages import find_sentence_separator
-from seq2see.translator.translation import Translation, TranslationOptions, join_translations
+from seq2see.translator.translation import Translation, TranslationOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class SourceSegment:
 
     span: TextSpan
     ids: list[int]
+    prefix: str = ""
+    """Text that its translation starts with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,51 +47,41 @@ class BlockSplitter:
     """Splits blocks into segments that are not too long for the model."""
 
     tokenizer: Tokenizer
-    languages: tuple[str, str]
+    language: str
     max_tokens: int
     """Maximum number of tokens of a segment."""
-    can_split: bool
-    """Whether blocks that are too long are split; otherwise they are errors."""
-    threads: int = 1
+    threads: int
     """Number of threads of the tokenizer."""
 
-    def split(self, blocks: Sequence[Block]) -> list[SegmentedBlock]:
-        """Return each block with its segments, or with an error."""
-        ids = self.tokenizer.encode_batch([block.text for block in blocks], self.threads)
-        return [self._split_block(block, own) for block, own in zip(blocks, ids, strict=True)]
+    def split(self, blocks: Sequence[Block], *, can_split: bool) -> list[SegmentedBlock]:
+        """Return each block with its segments.
 
-    def _split_block(self, block: Block, ids: list[int]) -> SegmentedBlock:
+        Without `can_split`, a block that is too long has an error instead.
+        """
+        ids = self.tokenizer.encode_batch([block.text for block in blocks], self.threads)
+        return [
+            self._split_block(block, own, can_split=can_split)
+            for block, own in zip(blocks, ids, strict=True)
+        ]
+
+    def _split_block(self, block: Block, ids: list[int], *, can_split: bool) -> SegmentedBlock:
         if len(ids) <= self.max_tokens:
-            segments = [SourceSegment(TextSpan(block.text, 0), ids)] if ids else []
+            segments = [SourceSegment(TextSpan(block.text, 0), ids, block.prefix)] if ids else []
             return SegmentedBlock(block, segments)
-        if self.can_split:
-            return SegmentedBlock(block, list(self._find_segments(block.text)))
+        if can_split:
+            return SegmentedBlock(block, list(self._find_segments(block)))
         limit = f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}"
         return SegmentedBlock(
             block, error=f"{limit}; set `split` to auto or always instead of never"
         )
 
-    def _find_segments(self, text: str) -> Iterator[SourceSegment]:
-        for sentence in split_sentences(text, self.languages[0]):
+    def _find_segments(self, block: Block) -> Iterator[SourceSegment]:
+        prefix = block.prefix  # of the first segment only
+        for sentence in split_sentences(block.text, self.language):
             for span in split_long_sentence(sentence, self.max_tokens, self._count_tokens):
                 if ids := self.tokenizer.encode(span.text):
-                    yield SourceSegment(span, ids)
+                    yield SourceSegment(span, ids, prefix)
+                    prefix = ""
 
     def _count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text))
-
-
-def merge_translations(
-    segmented: SegmentedBlock, parts: Sequence[Translation], languages: tuple[str, str]
-) -> Translation:
-    """Return the translation of a block from the translations of its segments."""
-    text = segmented.block.text
-    if segmented.error is not None:
-        return Translation("", 0.0, 0.0, error=segmented.error)
-    if not parts:
-        return Translation(text, 0.0, 0.0)
-    spans = [segment.span for segment in segmented.segments]
-    if len(spans) == 1 and spans[0].text == text:  # most blocks: all offsets are right already
-        return parts[0]
-    separator = find_sentence_separator(*languages)
-    return join_translations(text, spans, parts, separator=separator)

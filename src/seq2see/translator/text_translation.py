@@ -8,7 +8,7 @@ text around the parts is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,18 +18,12 @@ from seq2see.text import TextSpan
 from seq2see.text.languages import find_sentence_separator
 from seq2see.text.normalization import check_surrogates
 from seq2see.text.sentence_splitting import count_sentences
-from seq2see.translator.placeholders import (
-    ProtectedBlock,
-    ProtectedBlockTask,
-    ProtectedTranslation,
-    find_placeholders,
-)
+from seq2see.translator.placeholders import ProtectedBlock, ProtectedTranslation
 from seq2see.translator.protected_translation import translate_preserving_placeholders
 from seq2see.translator.segmentation import Block, BlockTranslationFunction
 from seq2see.translator.text_layout import SourceText, TextPart, find_parts
 from seq2see.translator.translation import Translation, TranslationOptions, join_translations
 
-_Method = Callable[[Sequence[ProtectedBlock]], list[list[ProtectedTranslation]]]
 _BATCH_SIZE = 256
 """Number of blocks between two calls of `on_progress`; without it all are one batch."""
 _MIN_LENGTH_GAIN = 1.25
@@ -133,12 +127,8 @@ class TextTranslator:
 
     def join_parts(self, text: str, parts: Sequence[TranslatedPart]) -> Translation:
         """Return the translation of a text from those of its parts."""
-        if not parts:
-            return Translation(text, 0.0, 0.0)
         has_alignment = self._options.alignment
         translations = [part.merge_candidates(has_alignment=has_alignment) for part in parts]
-        if len(parts) == 1 and parts[0].span.text == text:  # all offsets are right already
-            return translations[0]
         spans = [part.span for part in parts]
         return join_translations(text, spans, translations, separator=self.separator)
 
@@ -207,64 +197,23 @@ class TextTranslator:
         self, parts: Sequence[TextPart]
     ) -> dict[ProtectedBlock, list[ProtectedTranslation]]:
         """Translate each different block once, with alignment only where it is needed."""
+        keep_numbers = self._options.keep_numbers
         needs_alignment: dict[ProtectedBlock, bool] = {}
         for part in parts:
-            block = part.block
-            needs_alignment[block] = needs_alignment.get(block, False) or part.needs_alignment
-        groups: dict[_Method, list[ProtectedBlock]] = {
-            self._translate_plain: [],
-            self._translate_with_alignment: [],
-            self._translate_protected: [],
-        }
-        for block, needs in needs_alignment.items():
-            method: _Method = self._translate_with_alignment if needs else self._translate_plain
-            if block.find_protected_ranges(keep_numbers=self._options.keep_numbers):
-                method = self._translate_protected
-            groups[method].append(block)
+            needs_alignment[part.block] = (
+                needs_alignment.get(part.block, False)
+                or part.needs_alignment
+                or bool(part.block.find_protected_ranges(keep_numbers=keep_numbers))
+            )
         results: dict[ProtectedBlock, list[ProtectedTranslation]] = {}
-        for method, blocks in groups.items():
+        for has_alignment, options in enumerate((self._plain_options, self._alignment_options)):
+            blocks = [block for block, needs in needs_alignment.items() if needs == has_alignment]
             for batch in self._find_batches(blocks):
-                results.update(zip(batch, method(batch), strict=True))
+                found = translate_preserving_placeholders(self._translate_blocks, batch, options)
+                results.update(zip(batch, found, strict=True))
                 if self._on_progress:
                     self._on_progress(len(results), len(needs_alignment))
         return results
-
-    def _translate_plain(
-        self, blocks: Sequence[ProtectedBlock]
-    ) -> list[list[ProtectedTranslation]]:
-        return self._translate_unprotected(blocks, self._plain_options)
-
-    def _translate_with_alignment(
-        self, blocks: Sequence[ProtectedBlock]
-    ) -> list[list[ProtectedTranslation]]:
-        return self._translate_unprotected(blocks, self._alignment_options)
-
-    def _translate_protected(
-        self, blocks: Sequence[ProtectedBlock]
-    ) -> list[list[ProtectedTranslation]]:
-        return translate_preserving_placeholders(
-            self._translate_blocks, blocks, self._alignment_options
-        )
-
-    def _translate_unprotected(
-        self, blocks: Sequence[ProtectedBlock], options: TranslationOptions
-    ) -> list[list[ProtectedTranslation]]:
-        translations = self._translate_blocks(
-            [Block(block.text, block.prefix) for block in blocks], options
-        )
-        return [
-            self._find_valid_candidates(block, translation)
-            for block, translation in zip(blocks, translations, strict=True)
-        ]
-
-    def _find_valid_candidates(
-        self, block: ProtectedBlock, translation: Translation
-    ) -> list[ProtectedTranslation]:
-        """Return the translations of a block without placeholders that have none either."""
-        if find_placeholders(translation.text):
-            return [ProtectedBlockTask(block, keep_numbers=False).build_untranslated_result()]
-        others = [each for each in translation.alternatives if not find_placeholders(each.text)]
-        return [ProtectedTranslation(each) for each in (translation, *others)]
 
     def _find_batches(self, blocks: Sequence[ProtectedBlock]) -> Iterator[Sequence[ProtectedBlock]]:
         size = _BATCH_SIZE if self._on_progress else max(len(blocks), 1)

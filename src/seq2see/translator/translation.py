@@ -197,7 +197,6 @@ def join_translations(
     spans: Sequence[TextSpan],
     parts: Sequence[Translation],
     *,
-    start: int = 0,
     separator: str = "",
 ) -> Translation:
     """Return the translation of a text from the translations of its spans, with alternatives.
@@ -210,13 +209,14 @@ def join_translations(
         text: The source text.
         spans: The spans of the text that were translated, in order.
         parts: One translation per span.
-        start: Offset from which the text is copied.
         separator: Inserted between two spans without text between them, for example a space from
             Chinese to English.
     """
+    if len(spans) == 1 and spans[0].text == text:  # most texts: all offsets are right already
+        return parts[0]
     num_alternatives = max((len(part.alternatives) for part in parts), default=0)
     best, *others = (
-        _join_rank(text, spans, [_select_rank(part, rank) for part in parts], start, separator)
+        _join_rank(text, spans, [_select_rank(part, rank) for part in parts], separator)
         for rank in range(num_alternatives + 1)
     )
     return replace(best, alternatives=tuple(others))
@@ -231,7 +231,6 @@ def _join_rank(
     text: str,
     spans: Sequence[TextSpan],
     parts: Sequence[Translation],
-    start: int,
     separator: str,
 ) -> Translation:
     if failed := next((part for part in parts if part.error), None):
@@ -240,7 +239,7 @@ def _join_rank(
     tokens: list[ScoredToken] = []
     links: list[AlignmentLink] = []
     sentences: list[SentencePairOffsets] = []
-    target_end = 0
+    start = target_end = 0
     for span, part in zip(spans, parts, strict=True):
         gap = text[start : span.start] or (separator if pieces else "")
         target_start = target_end + len(gap)
@@ -255,7 +254,7 @@ def _join_rank(
     return Translation(
         "".join([*pieces, text[start:]]),
         _mean_score(parts),
-        sum(part.log_prob for part in parts),
+        sum((part.log_prob for part in parts), 0.0),
         tokens=tuple(tokens),
         alignment=tuple(links),
         flags=tuple(flag for flag in TranslationFlag if any(flag in part.flags for part in parts)),

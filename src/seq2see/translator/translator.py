@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from seq2see.errors import InputError
 from seq2see.registries import EngineName, Precision
 from seq2see.search import Hypothesis, SearchObserver, SentenceSearchInput
 from seq2see.text import TokenizerPair
+from seq2see.text.languages import find_sentence_separator
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
 from seq2see.translator.segmentation import (
@@ -25,7 +26,6 @@ from seq2see.translator.segmentation import (
     BlockSplitter,
     SegmentedBlock,
     SourceSegment,
-    merge_translations,
 )
 from seq2see.translator.text_layout import SourceText
 from seq2see.translator.text_translation import TextTranslator
@@ -33,6 +33,7 @@ from seq2see.translator.translation import (
     PairScore,
     Translation,
     TranslationOptions,
+    join_translations,
 )
 
 DEFAULT_OPTIONS = TranslationOptions()
@@ -75,16 +76,6 @@ def _describe(value: Any) -> str:
     return f"{repr(value)[:40]} ({type(value).__name__})"
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRequest:
-    """A segment to translate."""
-
-    segment: SourceSegment
-    search_input: SentenceSearchInput
-    prefix: str = ""
-    """Text that its translation starts with."""
-
-
 class Translator:
     """Translates text. It is thread-safe.
 
@@ -122,6 +113,8 @@ class Translator:
         self.engine_notes = tuple(engine_notes)
         self.threads = threads
         self._bundle = bundle
+        self._splitter = BlockSplitter(tokenizers.source, languages[0], self.max_tokens, threads)
+        self._separator = find_sentence_separator(*languages)
 
     @property
     def bundle(self) -> Bundle:
@@ -154,9 +147,10 @@ class Translator:
         `translate(lines, beam_size=5, alignment=True)`.
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
+        translate = self._build_translate_function(options)
         if isinstance(text, str):
-            return self._translate_texts([text], options)[0]
-        return self._translate_texts(list(require_iterable_of_lines(text)), options)
+            return translate([text])[0]
+        return translate(list(require_iterable_of_lines(text)))
 
     def stream(
         self,
@@ -177,9 +171,9 @@ class Translator:
         """
         options = (options or DEFAULT_OPTIONS).with_settings(settings)
         remaining, size = iter(require_iterable_of_lines(lines)), chunk_size or FIRST_CHUNK_LINES
-        constraints = self._build_constraints(options)
+        translate = self._build_translate_function(options)
         while chunk := list(islice(remaining, size)):
-            yield from self._translate_texts(chunk, options, constraints)
+            yield from translate(chunk)
             size = chunk_size or min(2 * size, MAX_CHUNK_LINES)
 
     def score(
@@ -202,15 +196,13 @@ class Translator:
             results.append(PairScore(log_prob, log_prob / len(ids) ** length_penalty, tokens))
         return results
 
-    def _translate_texts(
-        self,
-        texts: Sequence[str],
-        options: TranslationOptions,
-        constraints: LexicalConstraints | None = None,
-    ) -> list[Translation]:
+    def _build_translate_function(
+        self, options: TranslationOptions
+    ) -> Callable[[Sequence[str]], list[Translation]]:
+        constraints = self._build_constraints(options)
         translate_blocks = partial(self.translate_blocks, constraints=constraints)
         translator = TextTranslator(self, options, translate_blocks=translate_blocks)
-        return translator.translate([SourceText(text, options.prefix) for text in texts])
+        return lambda texts: translator.translate([SourceText(t, options.prefix) for t in texts])
 
     def _build_constraints(
         self, options: TranslationOptions, *, has_prefix: bool = False
@@ -231,36 +223,19 @@ class Translator:
         `observer` and `constraints` are those of `translate_segments`.
         """
         segmented = self.split_blocks(blocks, options)
-        requests = self.build_requests(segmented)
-        translations = self.translate_segments(requests, options, observer, constraints)
+        segments = [segment for each in segmented for segment in each.segments]
+        translations = self.translate_segments(segments, options, observer, constraints)
         return self.merge_segments(segmented, translations)
 
     def split_blocks(
         self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[SegmentedBlock]:
-        """Return blocks with their segments, for `build_requests` and `merge_segments`."""
-        splitter = BlockSplitter(
-            self.tokenizers.source,
-            self.languages,
-            self.max_tokens,
-            options.split != "never",
-            self.threads,
-        )
-        return splitter.split(blocks)
-
-    def build_requests(self, blocks: Sequence[SegmentedBlock]) -> list[SegmentRequest]:
-        """Return the requests of all segments, for `translate_segments`."""
-        requests = []
-        for each in blocks:
-            for index, segment in enumerate(each.segments):
-                source_ids = add_special_tokens(segment.ids, self.engine.special_tokens)
-                prefix = "" if index else each.block.prefix
-                requests.append(SegmentRequest(segment, SentenceSearchInput(source_ids), prefix))
-        return requests
+        """Return blocks with their segments, for `translate_segments` and `merge_segments`."""
+        return self._splitter.split(blocks, can_split=options.split != "never")
 
     def translate_segments(
         self,
-        requests: Sequence[SegmentRequest],
+        segments: Sequence[SourceSegment],
         options: TranslationOptions,
         observer: SearchObserver | None = None,
         constraints: LexicalConstraints | None = None,
@@ -270,7 +245,7 @@ class Translator:
         `observer` receives the steps of a search with the torch engine. `constraints` are those of
         the options, if they were built already. `prefix` of the options is ignored.
         """
-        has_prefix = any(request.prefix for request in requests)
+        has_prefix = any(segment.prefix for segment in segments)
         constraints = constraints or self._build_constraints(options, has_prefix=has_prefix)
         builder = ResultBuilder(
             self.engine,
@@ -282,32 +257,40 @@ class Translator:
             self.threads,
         )
         batches: Iterable[BatchResult]
+        inputs = [
+            SentenceSearchInput(add_special_tokens(segment.ids, self.engine.special_tokens))
+            for segment in segments
+        ]
         if constraints is None:
-            inputs = [request.search_input for request in requests]
             batches = self.engine.search(inputs, options.search, observer=observer)
         else:
-            found = self._search_with_constraints(requests, options, constraints, observer)
-            batches = [BatchResult(range(len(requests)), found)]
+            inputs = [
+                constraints.constrain_input(one, segment.span.text, segment.prefix)
+                for one, segment in zip(inputs, segments, strict=True)
+            ]
+            found = self._search_with_constraints(inputs, options, constraints, observer)
+            batches = [BatchResult(range(len(inputs)), found)]
         results: dict[int, Translation] = {}
         for indices, hypotheses in batches:
-            segments = [requests[index].segment for index in indices]
-            batch = builder.build_translations(segments, hypotheses)
+            batch = builder.build_translations([segments[index] for index in indices], hypotheses)
             results.update(zip(indices, batch, strict=True))
-        return [results[index] for index in range(len(requests))]
+        return [results[index] for index in range(len(segments))]
 
     def merge_segments(
         self, blocks: Sequence[SegmentedBlock], translations: Sequence[Translation]
     ) -> list[Translation]:
         """Return the translation of each block from those of all segments."""
-        remaining = iter(translations)
-        return [
-            merge_translations(each, [next(remaining) for _ in each.segments], self.languages)
-            for each in blocks
-        ]
+        remaining, results = iter(translations), []
+        for each in blocks:
+            spans = [segment.span for segment in each.segments]
+            parts = [next(remaining) for _ in spans]
+            joined = join_translations(each.block.text, spans, parts, separator=self._separator)
+            results.append(Translation("", 0.0, 0.0, error=each.error) if each.error else joined)
+        return results
 
     def _search_with_constraints(
         self,
-        requests: Sequence[SegmentRequest],
+        inputs: list[SentenceSearchInput],
         options: TranslationOptions,
         constraints: LexicalConstraints,
         observer: SearchObserver | None,
@@ -317,12 +300,6 @@ class Translator:
         The pieces of the phrase are forbidden in the next search. Forbidding its usual pieces from
         the start would also forbid longer words that begin with them.
         """
-        inputs = [
-            constraints.constrain_input(
-                request.search_input, request.segment.span.text, request.prefix
-            )
-            for request in requests
-        ]
         results: list[list[Hypothesis]] = [[] for _ in inputs]
         indices = list(range(len(inputs)))
         for _ in range(MAX_FORBIDDEN_SEARCHES):

@@ -24,7 +24,7 @@ from seq2see.serve.service import Service
 from seq2see.translator import (
     AlignmentLink,
     ScoredToken,
-    SegmentRequest,
+    SourceSegment,
     Translation,
     TranslationOptions,
     Translator,
@@ -56,18 +56,18 @@ class FakeTranslator(Translator):
 
     def translate_segments(
         self,
-        requests: Sequence[SegmentRequest],
+        segments: Sequence[SourceSegment],
         options: TranslationOptions,
         observer: SearchObserver | None = None,
         constraints: LexicalConstraints | None = None,
     ) -> list[Translation]:
         time.sleep(self.seconds)
-        self.options += [options.with_settings({"prefix": each.prefix}) for each in requests[:1]]
-        lines = [request.segment.span.text for request in requests]
+        self.options += [options.with_settings({"prefix": each.prefix}) for each in segments[:1]]
+        lines = [segment.span.text for segment in segments]
         self.lines += lines
         return [
-            self.translate_line(line, options.with_settings({"prefix": request.prefix}))
-            for line, request in zip(lines, requests, strict=True)
+            self.translate_line(line, options.with_settings({"prefix": segment.prefix}))
+            for line, segment in zip(lines, segments, strict=True)
         ]
 
     def translate_line(self, line: str, options: TranslationOptions) -> Translation:
