@@ -14,6 +14,7 @@ from seq2see.engines.base import BatchResult
 from seq2see.engines.batching import DEFAULT_SPECIAL_TOKENS
 from seq2see.search import Hypothesis, SearchConfig, SentenceSearchInput
 from seq2see.text import TokenizerPair
+from seq2see.text.normalization import Normalization, normalize_unicode_and_spaces
 from seq2see.translator import Translator
 
 MAX_TOKENS = 30
@@ -105,6 +106,16 @@ def test_time_of_long_line_is_linear_and_nothing_is_lost(
     if unit.strip():
         expected = "".join(tokenizers.source.normalize(part) for part in long.split())
         assert remove_spaces(tokenizers.source.normalize(text)) == expected
+
+
+@pytest.mark.parametrize("form", ["nfc", "nfkc"])
+def test_marks_are_normalized_in_linear_time(form: Normalization) -> None:
+    def measure(number: int) -> float:
+        start = process_time()
+        normalize_unicode_and_spaces("\u0301\u0323" * number, form)
+        return process_time() - start
+
+    assert measure(50_000) < 20 * max(measure(5_000), NOISE)
 
 
 def test_memory_of_long_line_is_bounded(tokenizers: TokenizerPair) -> None:
