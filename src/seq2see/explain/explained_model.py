@@ -84,8 +84,8 @@ class ExplainedModel:
         allowed = self.translator.max_sentences_per_line
         if number > allowed:
             raise InputError(
-                f"the text must have at most {allowed:,} sentence{'s' if allowed > 1 else ''} to be "
-                f"explained, but has {number:,}: enter one sentence"
+                f"the text must have at most {allowed:,} sentence{'s' if allowed > 1 else ''} "
+                f"to be explained, but has {number:,}: enter one sentence"
             )
 
     def encode_source(self, text: str) -> list[int]:
