@@ -89,8 +89,8 @@ def test_pretrained_model_must_support_the_longest_line(
 def long_and_short() -> list[tuple[str, str]]:
     """Return pairs; the second has several sentences and too many tokens in total."""
     short = digit_tasks.load_digit_pairs("reverse", "valid")[:3]
-    sentence = "1 2 3 4 5 6 7 8 . "
-    return [short[0], (sentence * 6, sentence * 6), *short[1:]]
+    sentence = "a b c d e f g h. "  # digits alone would be copied
+    return [short[0], (sentence * 7, sentence * 7), *short[1:]]
 
 
 def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
