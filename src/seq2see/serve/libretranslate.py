@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, UploadFile
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse
@@ -178,6 +179,10 @@ def _parse_query(encoded: bytes) -> dict[str, str]:
 
 
 async def _read_form(request: Request, max_part_size: int) -> Parameters:
+    # Starlette decodes fields by any codec of Python, of which some take quadratic time.
+    _, options = parse_options_header(request.headers["content-type"])
+    if options.get(b"charset", b"utf-8").lower() not in {b"utf-8", b"utf8"}:
+        raise BadRequest("Invalid request: the form or the query must be UTF-8")
     try:
         form = await request.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=max_part_size)
     except (HTTPException, ValueError):  # a field is too long, or the boundary is invalid

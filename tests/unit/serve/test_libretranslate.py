@@ -166,6 +166,23 @@ def test_form_with_too_many_fields_is_rejected(serving: Serving) -> None:
     assert (response.status_code, "cannot be read" in response.json()["error"]) == (400, True)
 
 
+@pytest.mark.parametrize("charset", ["punycode", "PUNYCODE", "utf-7", "x", '"utf-16"'])
+def test_multipart_form_with_other_charset_is_rejected(serving: Serving, charset: str) -> None:
+    """Also before the key is checked: punycode is decoded in quadratic time."""
+    headers = {"content-type": f"multipart/form-data; boundary=x; charset={charset}"}
+    fields = {**HELLO, "q-": "b" * 100}
+    parts = [
+        f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
+    content = "".join([*parts, "--x--\r\n"]).encode()
+    response = serving().post("/translate", content=content, headers=headers)
+    assert response.status_code == 400
+    assert response.json()["error"].endswith("must be UTF-8")
+    headers = {"content-type": "multipart/form-data; boundary=x; charset=UTF-8"}
+    assert serving().post("/translate", content=content, headers=headers).status_code == 200
+
+
 def test_malformed_multipart_form_is_rejected(serving: Serving) -> None:
     headers = {"content-type": "multipart/form-data; boundary=x"}
     response = serving().post("/translate", content=b"--y\r\nnonsense", headers=headers)
