@@ -49,7 +49,8 @@ def check(
             the text if lingua is installed.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
             punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files
-            (give the option twice).
+            (give the option twice). --columns applies to it if it has the format of the corpus;
+            otherwise its columns are the default ones.
         tokenizer: Model directory or SentencePiece file: also report characters of the corpus for
             which this tokenizer has no piece. They are encoded as bytes or, without byte fallback,
             as unknown tokens.
@@ -100,7 +101,9 @@ def clean(
 ) -> None:
     """Remove faulty pairs from a parallel corpus.
 
-    Writes the pairs that pass all rules, and the rejected pairs with their reasons.
+    Writes the pairs that pass all rules, and the rejected pairs with their reasons. Pairs are
+    rejected if they are empty, damaged, too long, identical, duplicate, shifted, swapped, unlikely
+    to be translations, or in a wrong language.
 
     Args:
         languages: Language codes of source and target, for example en,de. Default: the extensions
@@ -112,7 +115,8 @@ def clean(
             clean.de, and for rejected.tsv. If one of these files exists, this is an error.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
             punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files
-            (give the option twice).
+            (give the option twice). --columns applies to it if it has the format of the corpus;
+            otherwise its columns are the default ones.
     """
     from seq2see.data.corpus_splitting_and_writing import REJECTED_FILE
 

@@ -46,7 +46,9 @@ def init(
         evaluation_size: Number of pairs of the validation set, and the same number for the test
             set. Ignored for built-in corpora, which have their own sets. Default: 5 % of the
             corpus, at most 1,000.
-        clean: Before the corpus is split, remove the pairs that `seq2see data clean` removes.
+        clean: Before the corpus is split, remove pairs as `seq2see data clean` does: empty,
+            damaged, too long, identical, duplicate, shifted, swapped or unlikely to be
+            translations, or in a wrong language. They are stored in rejected.tsv.
     """
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress

@@ -33,7 +33,7 @@ Args:
         trained models if it loses almost no BLEU). Otherwise it uses torch. `ctranslate2` reports
         an error if it does not support them.
     device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise cpu.
-        On devices other than cpu, `--engine auto` uses torch.
+        On devices other than cpu, `--engine auto` uses torch. ctranslate2 supports cpu and cuda.
     threads: Number of CPU threads. Default: all available cores.
     precision: Number format of the weights in ctranslate2; torch ignores it and uses float32. int8
         is faster and slightly less accurate. It is used only if its translations of probes.txt in

@@ -32,7 +32,8 @@ def serve(
 ) -> None:
     """Serve models over HTTP.
 
-    The service has the LibreTranslate API, the seq2see API and a web page.
+    The service has the LibreTranslate API, the seq2see API and a web page. Models run on cuda if it
+    is available, otherwise on the CPU.
 
     Args:
         models: Directories of the models to serve. At least one is required, except with
@@ -52,8 +53,10 @@ def serve(
         runs: Directory with run directories of `seq2see train`, whose training curves the web page
             shows. Default: none.
         public_url: URL under which clients reach the service through a reverse proxy, for example
-            https://translate.example.org. It is used in the links to translated files and in /docs,
-            and requests to its host name are accepted. Default: the URL of each request.
+            https://translate.example.org. It is used in the links to translated files and in /docs.
+            Default: the URL of each request. If --host is a loopback address, only requests to
+            localhost, 127.0.0.1, the --host or the host name of this URL are accepted; otherwise
+            requests to any host name are accepted.
         files: Allow or forbid the translation of uploaded files.
     """
     if create_key is not None:

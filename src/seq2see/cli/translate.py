@@ -61,9 +61,9 @@ def translate(
     Args:
         output: Output file; an existing file is replaced. Lines are written to OUTPUT.partial,
             which is renamed to OUTPUT when it is complete. Default: standard output.
-        resume: Continue an interrupted run after the last complete line of OUTPUT.partial. Input,
-            model and settings must be the same. Requires a text file as INPUT, not a document or
-            standard input, and --output.
+        resume: Continue an interrupted run after the last complete line of OUTPUT.partial; without
+            this file, start with the first line. Input, model and settings must be the same.
+            Requires a text file as INPUT, not a document or standard input, and --output.
         n_best: Number of translations per line, best first, separated by tabs on one output line;
             with --json, all but the best are in `alternatives`. At most the beam size, except with
             --sample. Not for documents. Default: 1.
@@ -89,7 +89,9 @@ def translate(
         with_scores: Print the score (log-probability / length^α, see --length-penalty) before each
             translation, separated by a tab; with --json, add the log-probability of each token. Not
             for documents.
-        alignment: Add word alignments to the output. Requires --json.
+        alignment: Add word alignments to the output, computed from cross-attention: `alignment` is
+            a list of links between a source word and a target word, each with character offsets
+            from 0 (the end is exclusive) and a weight from 0 to 1. Requires --json.
         as_json: Print one JSON object per input line. Not for documents.
     """
     inputs.check_model_path_not_file(model, file)
