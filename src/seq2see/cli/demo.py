@@ -1,8 +1,8 @@
 """`seq2see demo`: train a small model on the built-in corpus and test its pronouns.
 
 French "it" is *il* or *elle*, so the model must find out whether the animal was too tired or the
-street too wide. The demo prints how often it is correct on unseen sentences, and plots the
-attention of "it".
+street too wide. The demo prints how often it is correct on unseen sentences, and plots which words
+and heads decide.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def store_best_alignment_head(directory: Path) -> None:
 
 
 def evaluate_and_print_demo_results(directory: Path) -> None:
-    """Print scores and examples of the model, and plot the attention of "it"."""
+    """Print scores and examples of the model, and plot what decides between the pronouns."""
     from seq2see import metrics
     from seq2see.bundle import Bundle
     from seq2see.data import fables
@@ -135,7 +135,7 @@ def evaluate_and_print_demo_results(directory: Path) -> None:
         typer.echo(f"  {fable.source}\n    → {text}")
     figure = directory / "it.png"
     report.save_figure(figure)
-    typer.echo(f'\nAttention of "it": {figure}')
+    typer.echo(f'\nFigure of what decides between "il" and "elle": {figure}')
     typer.echo("Next, with two files of your own: seq2see init train.en train.de")
 
 

@@ -22,6 +22,7 @@ from seq2see.data import fables
 from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.errors import InputError
+from seq2see.explain.activation_patching import NextTokenPreference
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.figures_and_html_tables import (
     build_head_table,
@@ -34,6 +35,11 @@ from seq2see.explain.head_ablation import (
     ablate_heads_on_contrastive_pair,
     compute_contrastive_log_prob_differences,
     score_first_different_tokens,
+)
+from seq2see.explain.sentence_contrast import SentenceContrast, contrast_sentences
+from seq2see.explain.sentence_contrast_figure import (
+    render_contrast_image,
+    save_contrast_figure,
 )
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.explain.words import build_source_sentence
@@ -153,6 +159,8 @@ class PronounReport(SavableResult):
     corpus: str
     examples: tuple[PronounCaseResult, ...]
     """The sentences with "too tired" and "too wide"."""
+    contrast: SentenceContrast
+    """What decides between the pronouns of these two sentences."""
     accuracy: ProportionWithConfidenceInterval
     """How often the model prefers the correct translation to the wrong one."""
     masked_accuracy: ProportionWithConfidenceInterval
@@ -168,6 +176,7 @@ class PronounReport(SavableResult):
         """Yield the results as lines of text, including null results and the two examples."""
         yield from self.proportion_lines()
         yield from (f"{case.source} {case.format_summary()}" for case in self.examples)
+        yield from self.contrast.summary_lines()
 
     def proportion_lines(self) -> Iterator[str]:
         """Yield accuracy, masked accuracy and the best head as lines of text."""
@@ -193,25 +202,16 @@ class PronounReport(SavableResult):
             )
 
     def save_figure(self, path: Path) -> None:
-        """Draw the attention from "it" in the two examples."""
-        heatmaps = [
-            draw.Heatmap(
-                f"{case.source}  p({case.correct_token}) = {case.correct_probability:.2f}, "
-                f"p({case.wrong_token}) = {case.wrong_probability:.2f}",
-                [attention.label for attention in case.pronoun_attention],
-                case.tokens,
-                [attention.weights for attention in case.pronoun_attention],
-            )
-            for case in self.examples
-        ]
-        draw.save_heatmaps(path, 'Attention from "it" in each encoder head', heatmaps)
+        """Draw what decides between the pronouns of the two examples."""
+        save_contrast_figure(path, self.contrast)
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
         rows = [[head.label, head.proportion.format_with_significance()] for head in self.heads]
         table = render_html_table(["encoder head", f"sentences of {self.corpus}"], rows)
         title = "How often “it” attends more to the antecedent than to the other noun"
-        cards = [*map(_render_case, self.examples), f"<h2>{title}</h2>{table}"]
+        figure = "<h2>What decides between the pronouns</h2>" + _render_contrast(self.contrast)
+        cards = [figure, *map(_render_case, self.examples), f"<h2>{title}</h2>{table}"]
         return render_html_report("Pronoun test", [*self.proportion_lines()], cards)
 
 
@@ -241,10 +241,27 @@ def run_pronoun_test(
     return PronounReport(
         corpus="builtin:fables-short/test" if use_short_corpus else "builtin:fables/test",
         examples=[_build_case(explained, fable) for fable in examples],
+        contrast=_contrast_pronouns(explained, examples),
         accuracy=_measure_accuracy(explained, pairs),
         masked_accuracy=_measure_accuracy(explained, masked_pairs),
         heads=_count_antecedent_preferences(explained, cases),
     )
+
+
+def _contrast_pronouns(
+    explained: ExplainedModel, fables: Sequence[FableSentencePair]
+) -> SentenceContrast:
+    """Measure what decides between the pronouns of a minimal pair."""
+    first = fables[0].pronoun
+    assert first
+    assert first.contrastive_pair
+    correct, wrong = explained.encode_targets(
+        [first.contrastive_pair.correct, first.contrastive_pair.wrong]
+    )
+    step = next(i for i, (a, b) in enumerate(zip(correct, wrong, strict=False)) if a != b)
+    prefix = (explained.special_tokens.decoder_start_id, *correct[:step])
+    preference = NextTokenPreference(prefix, correct[step], wrong[step])
+    return contrast_sentences(explained, [fable.source for fable in fables], preference)
 
 
 def _measure_accuracy(
@@ -325,6 +342,13 @@ def _count_antecedent_preferences(
     for layer, head, count in _iter_heads(prefers_NLH.sum(0)):
         proportion = ProportionWithConfidenceInterval.from_counts(count, len(cases))
         yield HeadAntecedentPreference(layer=layer, head=head, proportion=proportion)
+
+
+def _render_contrast(contrast: SentenceContrast) -> str:
+    """Return the figure as an element of an HTML page, with the same numbers as text."""
+    image = render_contrast_image(contrast)
+    lines = "".join(f"<p class='note'>{escape(line)}</p>" for line in contrast.summary_lines())
+    return f"<div class='scroll' style='background: white'>{image}</div>{lines}"
 
 
 def _render_case(case: PronounCaseResult) -> str:

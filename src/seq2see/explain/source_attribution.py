@@ -25,7 +25,7 @@ from seq2see.explain.trace_format import (
     Trace,
     to_numpy,
 )
-from seq2see.model import EncoderOutput
+from seq2see.model import EncoderOutput, Transformer
 
 # B batch, T steps, S source tokens, W source words, M features of the model, P quadrature points,
 # N segments of the path, K their ends, A attribution methods
@@ -159,7 +159,7 @@ class SourceAttributor:
     def gradient_x_input(self) -> FloatArray:
         """Return the gradient times the token embedding, without its position, [T, S]."""
         with torch.inference_mode(False), torch.enable_grad():
-            baseline, tokens = self._split_input()
+            baseline, tokens = split_source_embeddings(self.model, self.source_1S)
             gradients = self._compute_gradients(baseline + tokens)
             return to_numpy(torch.stack([(each * tokens).sum(-1)[0] for each in gradients]))
 
@@ -173,7 +173,7 @@ class SourceAttributor:
         Returns the integrals, [T, S], and the largest relative error of the sum of a row.
         """
         with torch.inference_mode(False), torch.enable_grad():
-            baseline, tokens = self._split_input()
+            baseline, tokens = split_source_embeddings(self.model, self.source_1S)
             ends = torch.linspace(0, 1, INITIAL_SEGMENTS + 1).to(tokens)
             range_N2 = torch.stack((ends[:-1], ends[1:]), dim=1)
             values_NTS, change_NT = self._integrate(baseline, tokens, range_N2)
@@ -190,15 +190,6 @@ class SourceAttributor:
                 range_N2, values_NTS, change_NT = map(torch.cat, zip(kept, halved, strict=True))
         delta_T = (values_NTS.sum(2) - change_NT).sum(0)
         return to_numpy(values_NTS.sum(0)), float((delta_T.abs() / scale_T).max())
-
-    def _split_input(self) -> tuple[Tensor, Tensor]:
-        """Return the baseline, and the difference between the input and the baseline."""
-        embeddings = self.model.encoder.embeddings
-        with torch.no_grad():
-            input_1SM = embeddings(self.source_1S)
-            zeros_1SM = torch.zeros_like(input_1SM)
-            baseline_1SM = embeddings.norm(embeddings.positions(zeros_1SM))
-        return baseline_1SM, input_1SM - baseline_1SM
 
     def _encode(self, x_BSM: Tensor) -> EncoderOutput:
         padding_BS = torch.zeros(x_BSM.shape[:2], dtype=torch.bool, device=x_BSM.device)
@@ -236,6 +227,15 @@ class SourceAttributor:
                 log_probs_KT = self.compute_log_probs(self._encode(ends_KSM))
             changes.append(log_probs_KT[1::2] - log_probs_KT[::2])
         return torch.cat(values), torch.cat(changes)
+
+
+@torch.no_grad()
+def split_source_embeddings(model: Transformer, ids_1S: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the embedding of positions without tokens, and what the tokens add, both [1, S, M]."""
+    embeddings = model.encoder.embeddings
+    input_1SM = embeddings(ids_1S)
+    baseline_1SM = embeddings.norm(embeddings.positions(torch.zeros_like(input_1SM)))
+    return baseline_1SM, input_1SM - baseline_1SM
 
 
 def _split_in_half(range_N2: Tensor) -> Tensor:
