@@ -105,8 +105,15 @@ def _raise_config_error(config: type[BaseModel]) -> Iterator[None]:
         yield
     except ValidationError as error:
         details = _remove_redundant(error.errors())
-        groups = (list(group) for _, group in groupby(details, _location))
-        raise ConfigError(*(p for group in groups for p in _problems(config, group))) from None
+        groups = [list(group) for _, group in groupby(details, _location)]
+        problems = [p for group in groups[:_MAX_PROBLEMS] for p in _problems(config, group)]
+        if (omitted := len(groups) - _MAX_PROBLEMS) > 0:
+            problems.append(Problem("", f"and {omitted} more"))
+        raise ConfigError(*problems) from None
+
+
+_MAX_PROBLEMS = 50
+"""Maximum number of invalid fields that are described."""
 
 
 def _remove_redundant(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:

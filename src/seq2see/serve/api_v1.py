@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2see.explain.head_ablation import AblationResults
-from seq2see.serve.authentication import AuthenticatedRoute
+from seq2see.serve.admission import AuthenticatedRoute
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep, StreamContextDep
 from seq2see.serve.errors import BadRequest, Forbidden, LimitExceeded, TextTooLong
@@ -109,23 +109,11 @@ def list_experiments(service: ServiceDep) -> dict[str, Any]:
     return {**describe_lab(), "can_run": service.can_run_experiments}
 
 
-async def _read_json(request: Request) -> None:
-    """Read the body, since a disconnect can be noticed only after it.
-
-    Raises:
-        BadRequest: It is not JSON, which pages of other sites cannot send without permission.
-    """
-    if request.headers.get("content-type", "").split(";")[0] != "application/json":
-        raise BadRequest("Invalid request: the body must be an object, as application/json")
-    await request.body()
-
-
 @router.post(
     "/lab/{number}",
     summary="Run an experiment, which takes from a second to minutes.",
     description="Returns numbers, figures and the verdict for the body {}. One runs at a time. "
     "Available only on the local machine or with an API key.",
-    dependencies=[Depends(_read_json)],
 )
 def run_experiment(number: int, service: ServiceDep, context: FileContextDep) -> dict[str, Any]:
     """Run an experiment in a subprocess."""

@@ -23,11 +23,7 @@ from seq2see.errors import ConfigError, Seq2SeeError
 from seq2see.serve import api_v1, inspection, libretranslate
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import BadRequest, ErrorBody, HttpError
-from seq2see.serve.middleware import (
-    AccessLogMiddleware,
-    BodyLimitMiddleware,
-    ResponseHeadersMiddleware,
-)
+from seq2see.serve.middleware import AccessLogMiddleware, ResponseHeadersMiddleware
 from seq2see.serve.service import Service
 from seq2see.web import STATIC_DIRECTORY, build_single_page
 
@@ -65,7 +61,6 @@ def create_app(service: Service) -> FastAPI:
             Middleware(ResponseHeadersMiddleware),
             Middleware(AccessLogMiddleware, service.metrics, service.log),
             Middleware(TrustedHostMiddleware, list_allowed_hosts(config), www_redirect=False),
-            Middleware(BodyLimitMiddleware, config.limits),
         ],
     )
     app.state.service = service

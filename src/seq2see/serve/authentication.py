@@ -1,4 +1,4 @@
-"""API keys, stored as hashes, request rates per key or address, and routes that check both.
+"""API keys, stored as hashes, and request rates per key or address.
 
 The key file is TOML, with one table per key:
 
@@ -22,19 +22,12 @@ import time
 import tomllib
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
-from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, reading
-from seq2see.serve.errors import Forbidden, RateLimited, ShuttingDown
-
-if TYPE_CHECKING:
-    from seq2see.serve.service import Service
+from seq2see.serve.errors import Forbidden, RateLimited
 
 _MAX_CLIENTS = 10_000
 """Number of clients whose rates are remembered; the least recently seen client is dropped first."""
@@ -161,12 +154,15 @@ class RateLimiter:
         self._times: OrderedDict[str, float] = OrderedDict()
         """When the requests of a client would be over, if they were spread evenly, by client."""
 
-    def check_rate(self, client: str, requests_per_minute: int | None = None) -> None:
+    def check_rate(
+        self, client: str, requests_per_minute: int | None = None, *, count: bool = True
+    ) -> None:
         """Count one request of a client.
 
         Args:
             client: The key or address.
             requests_per_minute: Rate of this client; the default rate if None, no limit if 0.
+            count: Whether the request counts. If not, only the previous requests are checked.
 
         Raises:
             RateLimited: The client has used up its requests.
@@ -179,54 +175,8 @@ class RateLimiter:
             end = max(now, self._times.pop(client, now)) + interval
             seconds_too_early = end - now - 60
             is_allowed = seconds_too_early < _TIME_TOLERANCE
-            self._times[client] = end if is_allowed else end - interval
+            self._times[client] = end if is_allowed and count else end - interval
             if len(self._times) > _MAX_CLIENTS:
                 self._times.popitem(last=False)
         if not is_allowed:
             raise RateLimited(f"Slowdown: {rate} per 1 minute", seconds_too_early)
-
-
-class AuthenticatedRoute(APIRoute):
-    """A route that checks the API key and the request rate before the body is read.
-
-    FastAPI runs dependencies only after it has read the body. A middleware of the application would
-    run before routing, so that a rejected request would have no route in the metrics.
-    """
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle the request if it is authenticated."""
-        request = Request(scope)
-        authenticate(request, request.app.state.service, find_key_outside_body(request))
-        await super().handle(scope, receive, send)
-
-
-def find_key_outside_body(request: Request) -> str | None:
-    """Return the API key in the header or else in the query of a request."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    is_bearer = scheme.lower() == "bearer"
-    return token.strip() if is_bearer else request.query_params.get("api_key")
-
-
-def authenticate(request: Request, service: Service, api_key: str | None) -> None:
-    """Set `request.state.client` by the API key or else by the address, if it is not set yet.
-
-    Raises:
-        Forbidden: A key is required, but it is missing or wrong.
-        RateLimited: The client has exceeded its rate. Only requests with the method POST count,
-            also those with a wrong key.
-        ShuttingDown: The service is shutting down, and the method is POST.
-    """
-    if hasattr(request.state, "client"):
-        return
-    is_post = request.method == "POST"
-    client, rate = f"address {request.client.host if request.client else ''}", None
-    try:
-        if match := service.api_keys.find_key(api_key):
-            client, rate = f"key {match[0]}", match[1].requests_per_minute
-            request.state.log_fields["key"] = match[0]
-    finally:
-        if is_post:
-            service.rate_limiter.check_rate(client, rate)
-    if is_post and service.is_draining:
-        raise ShuttingDown("the service is shutting down")
-    request.state.client = client

@@ -118,6 +118,16 @@ class BodyTimeout(ServiceError):
     status, error_code = 408, "request_timeout"
 
 
+class Unauthorized(ServiceError):
+    """The API key must be outside the body, because the body is large."""
+
+    status, error_code = 401, "unauthorized"
+    extra_headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
+
+    def __init__(self) -> None:
+        super().__init__("Please send the API key of a large request in the header Authorization")
+
+
 class Forbidden(ServiceError):
     """The API key is missing or wrong, or the operation is not allowed."""
 
@@ -162,6 +172,12 @@ class ShuttingDown(ServiceError):
     """The service is shutting down and accepts no new work."""
 
     status, error_code, retry_after = 503, "shutting_down", 1.0
+
+
+class StorageError(ServiceError):
+    """A file cannot be written, for example because the disk is full."""
+
+    status, error_code = 503, "storage_error"
 
 
 class EngineError(ServiceError):

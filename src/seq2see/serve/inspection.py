@@ -18,7 +18,7 @@ from torch import nn
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.explain.trace_format import encode_tensor, to_numpy
 from seq2see.model import POSITIONAL_ENCODINGS, RelativePositions, Transformer, count_parameters
-from seq2see.serve.authentication import AuthenticatedRoute
+from seq2see.serve.admission import AuthenticatedRoute
 from seq2see.serve.dependencies import ServiceDep
 from seq2see.serve.errors import NotFound
 from seq2see.serve.model_registry import ServedModel

@@ -19,7 +19,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 
 from seq2see.registries import DOCUMENT_EXTENSIONS
-from seq2see.serve.authentication import authenticate, find_key_outside_body
+from seq2see.serve.admission import (
+    LibreTranslateRoute,
+    authenticate,
+    is_multipart,
+    read_media_type,
+)
 from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep
 from seq2see.serve.errors import BadRequest, EngineError, Forbidden, LimitExceeded
 from seq2see.serve.request_translation import TextTranslationOptions
@@ -128,21 +133,15 @@ FormModel = TypeVar("FormModel", bound=_Model)
 
 
 async def _read_parameters(request: Request, service: ServiceDep) -> AsyncIterator[dict[str, Any]]:
-    """Read the parameters and check the API key, which may be one of them.
-
-    A key outside the body is checked before the body is read.
-    """
-    key = find_key_outside_body(request)
-    if key or not service.api_keys.is_required:
-        authenticate(request, service, key)
+    """Read the parameters and check the API key, which may be one of them."""
     try:
         parameters: dict[str, Any] = dict(_parse_query(request.scope["query_string"]))
-        media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        media_type = read_media_type(request)
         if media_type == "application/json":
             parameters |= _parse_json(await request.body())
         elif media_type == "application/x-www-form-urlencoded":
             parameters |= _parse_query(await request.body())
-        elif media_type == "multipart/form-data":
+        elif is_multipart(request):
             parameters |= await _read_form(request, service.config.limits.body_bytes)
         key = parameters.get("api_key")
         authenticate(request, service, key if isinstance(key, str) else None)
@@ -221,7 +220,7 @@ def _request_body(
     return {"requestBody": {"required": True, "content": dict.fromkeys(media_types, media)}}
 
 
-router = APIRouter(tags=["LibreTranslate"])
+router = APIRouter(tags=["LibreTranslate"], route_class=LibreTranslateRoute)
 
 
 @router.post(

@@ -2,25 +2,23 @@
 
 ResponseHeadersMiddleware  adds security and CORS headers
 AccessLogMiddleware        counts and logs every response; returns errors as JSON
-BodyLimitMiddleware        limits the size of request bodies and the time to receive them
 """
 
 from __future__ import annotations
 
-import asyncio
+import errno
+import os
 import time
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import (
     INTERNAL_ERROR_MESSAGE,
-    BodyTimeout,
-    BodyTooLarge,
     InternalError,
     ServiceError,
+    StorageError,
 )
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
 
@@ -48,6 +46,8 @@ CORS_PATHS = (
     "/frontend/settings",
 )
 """LibreTranslate's routes, which pages of other sites may call, unlike /api/v1."""
+
+_STORAGE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.ENOENT, errno.EROFS})
 
 
 class AccessLogMiddleware:
@@ -82,7 +82,7 @@ class AccessLogMiddleware:
             error = exception
             if not isinstance(error, ServiceError):
                 self._log.write_exception("error", exception)
-                error = InternalError(INTERNAL_ERROR_MESSAGE)
+                error = _to_service_error(exception)
             log_fields["error_code"] = error.error_code
             if not status:
                 response = Response(error.body, error.status, error.headers, "application/json")
@@ -95,6 +95,13 @@ class AccessLogMiddleware:
                 self._metrics.errors.labels(error_code).inc()
             fields = {"method": scope["method"][:16], "route": route, "status": status}
             self._log.write("request", **fields, ms=round(seconds * 1000, 1), **log_fields)
+
+
+def _to_service_error(error: Exception) -> ServiceError:
+    """Return the error that the client receives instead of another exception."""
+    if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
+        return StorageError(f"a file cannot be stored: {os.strerror(error.errno)}")
+    return InternalError(INTERNAL_ERROR_MESSAGE)
 
 
 class ResponseHeadersMiddleware:
@@ -129,53 +136,3 @@ class ResponseHeadersMiddleware:
             await send({"type": "http.response.body", "body": b""})
         else:
             await self._app(scope, receive, send_with_headers)
-
-
-class BodyLimitMiddleware:
-    """Limits the size of request bodies and the time to receive them."""
-
-    def __init__(self, app: ASGIApp, limits: LimitsConfig) -> None:
-        self._app, self._limits = app, limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process a request whose body is read within the limits.
-
-        Raises:
-            BodyTooLarge: The Content-Length is invalid or the body too large.
-            BodyTimeout: The body did not arrive in time.
-        """
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        max_bytes, seconds = self._body_limits(scope["path"])
-        length = next((v for n, v in scope["headers"] if n == b"content-length"), b"0")
-        if not length.isdigit() or int(length) > max_bytes:
-            raise BodyTooLarge(f"the body must be at most {max_bytes} bytes", max_bytes)
-        end = asyncio.get_running_loop().time() + seconds
-        size, is_complete = 0, False
-
-        async def receive_within_limits() -> Message:
-            nonlocal size, is_complete
-            if is_complete:
-                return await receive()
-            try:
-                async with asyncio.timeout_at(end):
-                    message = await receive()
-            except TimeoutError:
-                raise BodyTimeout(
-                    f"the request body did not arrive within {seconds:g} seconds"
-                ) from None
-            size += len(message.get("body", b""))
-            is_complete = not message.get("more_body", False)
-            if size > max_bytes:
-                raise BodyTooLarge(f"the body must be at most {max_bytes} bytes", max_bytes)
-            return message
-
-        await self._app(scope, receive_within_limits, send)
-
-    def _body_limits(self, path: str) -> tuple[int, float]:
-        """Return the largest size in bytes and the longest time in seconds of a body."""
-        limits = self._limits
-        if path == "/translate_file":
-            return limits.file_bytes + limits.body_bytes, limits.file_seconds
-        return limits.body_bytes, limits.request_seconds

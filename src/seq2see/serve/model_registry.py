@@ -95,8 +95,9 @@ class ServedModel:
         self.loaded_stamp = self.current_stamp
         try:
             loaded = load(self.path)
-        except (Seq2SeeError, OSError) as error:
-            self.reload_error = str(error)
+        except Exception as error:  # of any library that reads a file of the model
+            is_readable = isinstance(error, Seq2SeeError | OSError)
+            self.reload_error = str(error) if is_readable else "a file of the model is damaged"
             return self, "failed"
         stamp = self.loaded_stamp
         return ServedModel(self.name, self.path, *loaded, stamp, stamp), "replaced"

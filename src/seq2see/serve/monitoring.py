@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +22,10 @@ _MAX_FRAMES = 8
 
 
 class JsonLog:
-    """Writes one JSON object per line to a stream; without a stream, nothing."""
+    """Writes one JSON object per line to a stream; without a stream, nothing.
+
+    The service continues if the stream cannot be written.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -33,8 +37,9 @@ class JsonLog:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         # ensure_ascii escapes line breaks, so that a field cannot forge a line.
         line = json.dumps({"time": time, "event": event, **fields}, ensure_ascii=True)
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        with suppress(OSError, ValueError):  # the reader of the log has gone, or the disk is full
+            self._stream.write(line + "\n")
+            self._stream.flush()
 
     def write_exception(self, event: str, error: BaseException, **fields: Any) -> None:
         """Write one line with the class and the traceback of an exception.

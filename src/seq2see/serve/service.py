@@ -17,6 +17,7 @@ from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
 from seq2see.explain.tracing import explain
 from seq2see.search import SearchConfig
+from seq2see.serve.admission import BufferedBodies
 from seq2see.serve.authentication import ApiKeyStore, RateLimiter
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.errors import (
@@ -69,6 +70,10 @@ T = TypeVar("T")
 _TRACE_TOKEN_COST = 20
 """Cost of a token of a trace in tokens of a translation: a trace is not batched, does not use fused
 attention, and stores all intermediate values."""
+_MAX_BODIES_BYTES = 64_000_000
+"""Bytes of all bodies that are received at the same time; of files, the part in memory."""
+_MAX_KEYLESS_BODIES_BYTES = 16_000_000
+"""The same of the bodies whose key has not been checked, because it is in the body."""
 _FILE_RETRY_SECONDS = 10.0
 _STALLED_DEADLINES = 4.0
 """A batch that runs for this many request deadlines counts as stalled."""
@@ -129,6 +134,8 @@ class Service:
         self.config, self.models, self.runs_directory = config, models, runs_directory
         self.api_keys, self.log = api_keys or ApiKeyStore(), log or JsonLog()
         self.rate_limiter = RateLimiter(config.limits.requests_per_minute)
+        self.bodies = BufferedBodies(_MAX_BODIES_BYTES)
+        self.keyless_bodies = BufferedBodies(_MAX_KEYLESS_BODIES_BYTES)
         self.queue = WorkQueue(
             config.limits.queue_tokens, config.limits.batch_tokens, config.worker_threads
         )
@@ -398,20 +405,20 @@ class Service:
                 self.log.write_exception("maintenance_failed", error)
 
     def run_maintenance(self) -> None:
-        """Reload changed models and keys, restart dead threads, remove expired files."""
-        for model, outcome in self.models.reload_changed():
-            self.metrics.reloads.labels(outcome).inc()
-            self.log.write(
-                "model", model=model.name, outcome=outcome, reload_error=model.reload_error
-            )
-        if self._workers and (count := self._workers.restart_dead_threads()):
-            self.metrics.restarts.inc(count)
-            self.log.write("workers_restarted", count=count)
+        """Reload changed keys and models, restart dead threads, remove expired files."""
         try:
             self.api_keys.reload_if_changed()
         except Seq2SeeError as error:  # the previous keys stay valid
             self.log.write("keys_unreadable", problem=str(error))
         self.downloads.remove_expired()
+        if self._workers and (count := self._workers.restart_dead_threads()):
+            self.metrics.restarts.inc(count)
+            self.log.write("workers_restarted", count=count)
+        for model, outcome in self.models.reload_changed():
+            self.metrics.reloads.labels(outcome).inc()
+            self.log.write(
+                "model", model=model.name, outcome=outcome, reload_error=model.reload_error
+            )
 
 
 def _compute_trace_cost(model: ServedModel, text: str, weight: float = 1.0) -> int:

@@ -126,7 +126,9 @@ class DownloadStore:
     """Stores translated files in a temporary directory for a limited time."""
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
-        self._temporary_directory = tempfile.TemporaryDirectory(prefix="seq2see-")
+        self._temporary_directory = tempfile.TemporaryDirectory(
+            prefix="seq2see-", ignore_cleanup_errors=True
+        )
         self.directory = Path(self._temporary_directory.name)
         """The directory of the files."""
         self._seconds, self._max_bytes = seconds, max_bytes
@@ -134,11 +136,20 @@ class DownloadStore:
         self._files: OrderedDict[str, DownloadableFile] = OrderedDict()
 
     def add(self, content: bytes, filename: str) -> str:
-        """Store a file and return the random name under which it can be downloaded."""
+        """Store a file and return the random name under which it can be downloaded.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         suffix = Path(filename).suffix.lower()
         name = secrets.token_hex(16) + (suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else "")
         path = self.directory / name
-        path.write_bytes(content)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
+        try:
+            path.write_bytes(content)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         with self._lock:
             expires_at = time.monotonic() + self._seconds
             self._files[name] = DownloadableFile(path, filename, len(content), expires_at)
@@ -154,7 +165,7 @@ class DownloadStore:
         self.remove_expired()
         with self._lock:
             stored = self._files.get(name)
-        if stored is None:
+        if stored is None or not stored.path.exists():
             raise NotFound("Invalid filename")
         return stored
 

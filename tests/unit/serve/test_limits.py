@@ -130,7 +130,11 @@ def test_requests_with_wrong_keys_are_rate_limited(serving: Serving, tmp_path: P
     client = serving(fresh=True, keys=path, requests_per_minute=2)
     responses = [client.post("/translate", json={**HELLO, "api_key": "guess"}) for _ in range(3)]
     assert [response.status_code for response in responses] == [403, 403, 429]
-    assert client.post("/translate", json={**HELLO, "api_key": key}).status_code == 200
+    in_body = client.post("/translate", json={**HELLO, "api_key": key})
+    bearer = {"authorization": f"Bearer {key}"}
+    in_header = client.post("/translate", json=HELLO, headers=bearer)
+    # The rate of the address is checked before the body is read.
+    assert (in_body.status_code, in_header.status_code) == (429, 200)
 
 
 def test_every_address_has_its_own_rate(serving: Serving) -> None:

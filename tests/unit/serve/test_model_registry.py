@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from seq2see.serve.errors import UnsupportedLanguagePair
+from seq2see.serve.authentication import ApiKeyStore, add_api_key
+from seq2see.serve.errors import Forbidden, UnsupportedLanguagePair
 from seq2see.serve.model_registry import DefaultAndTorchTranslators, ModelRegistry
+from seq2see.serve.service import Service
 
 Registry = Callable[..., ModelRegistry]
 
@@ -57,3 +60,28 @@ def test_request_keeps_its_model_when_it_is_reloaded(registry: Registry, tmp_pat
     assert (after.translator, after.torch_translator) == (new.translator, new.torch_translator)
     with pytest.raises(UnsupportedLanguagePair):
         models.find_route("fr", "en")
+
+
+def test_any_error_of_a_reload_keeps_the_model(registry: Registry, tmp_path: Path) -> None:
+    models = registry("en-de")
+
+    def fail(_: Path) -> DefaultAndTorchTranslators:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    models = ModelRegistry([replace(models.first, path=tmp_path)], fail)
+    (tmp_path / "config.json").write_text("{}")
+    outcomes = [outcome for _ in range(2) for _, outcome in models.reload_changed()]
+    assert outcomes == ["failed"]
+    assert models.first.reload_error == "a file of the model is damaged"
+
+
+def test_keys_are_reloaded_if_models_cannot_be(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    key = add_api_key(path, "alice")
+    service.api_keys = ApiKeyStore(path)
+    service.models.reload_changed = lambda: 1 / 0  # type: ignore[assignment,return-value]
+    path.write_text("", "utf-8")
+    with pytest.raises(ZeroDivisionError):
+        service.run_maintenance()
+    with pytest.raises(Forbidden):
+        service.api_keys.find_key(key)

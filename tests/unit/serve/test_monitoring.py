@@ -19,3 +19,15 @@ def test_log_has_one_line_per_event_without_texts() -> None:
     assert "secret" not in line
     assert json.loads(line)["error"] == "ValueError"
     assert "test_monitoring.py" in json.loads(line)["traceback"][0]
+
+
+class _BrokenStream(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_closed_log_does_not_stop_the_service() -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (_BrokenStream(), closed):
+        JsonLog(stream).write("event")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
+import shutil
 import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,6 +288,30 @@ def test_stored_files_expire_by_time_and_by_size() -> None:
     assert small_store.find(second)
     store.close()
     small_store.close()
+
+
+def test_full_disk_leaves_no_file_and_is_reported(
+    serving: Serving, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, write = serving(fresh=True), Path.write_bytes
+
+    def write_part(path: Path, content: bytes) -> int:
+        write(path, content[:1])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write_part)
+    response = upload(client, "a.txt", b"hello")
+    assert (response.status_code, response.headers["x-error-code"]) == (503, "storage_error")
+    assert list(client.service.downloads.directory.iterdir()) == []  # type: ignore[attr-defined]
+
+
+def test_removed_directory_of_results_is_created_again(serving: Serving, upload: Upload) -> None:
+    client = serving(fresh=True)
+    first = upload(client, "a.txt", b"hello").json()["translatedFileUrl"]
+    shutil.rmtree(client.service.downloads.directory)  # type: ignore[attr-defined]
+    assert client.get(first).status_code == 404
+    second = upload(client, "a.txt", b"hello").json()["translatedFileUrl"]
+    assert client.get(second).content == b"HELLO"
 
 
 def zip_archive(size: int, num_members: int = 1) -> bytes:

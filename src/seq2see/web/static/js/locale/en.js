@@ -12,6 +12,7 @@ export default {
   "error_code.deadline_exceeded": "The request took too long and was canceled.", "error_code.shutting_down": "The service is shutting down.",
   "error_code.request_timeout": "The request was not received in time; try again.", "error_code.internal_error": "Internal error; see the log of the service.",
   "error_code.engine_error": "The model failed on this text.", "error_code.forbidden": "The service requires a valid API key.",
+  "error_code.storage_error": "The service cannot store the file.", "error_code.unauthorized": "The service requires the API key in a header for a request of this size.",
   "error_code.unsupported_language": "The service has no model for this language pair.",
   "error_code.direct_model_required": "This needs a direct model, but this language pair is translated through another language.",
   "error_code.unsupported_format": "The service does not support this file format.", "error_code.constraints_unsatisfiable": "No translation starts with this text.",

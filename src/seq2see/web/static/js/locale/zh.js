@@ -12,6 +12,7 @@ export default {
   "error_code.deadline_exceeded": "请求用时过长，已取消。", "error_code.shutting_down": "服务正在关闭。",
   "error_code.request_timeout": "未能及时收到请求，请重试。", "error_code.internal_error": "内部错误，详情见服务日志。",
   "error_code.engine_error": "模型处理这段文本时出错。", "error_code.forbidden": "服务需要有效的 API 密钥。",
+  "error_code.storage_error": "服务无法保存文件。", "error_code.unauthorized": "这么大的请求需要在请求头中提供 API 密钥。",
   "error_code.unsupported_language": "服务没有这个语言对的模型。",
   "error_code.direct_model_required": "这需要直接翻译的模型，而这个语言对要经过另一种语言。",
   "error_code.unsupported_format": "服务不支持这种文件格式。", "error_code.constraints_unsatisfiable": "没有以此文本开头的译文。",
