@@ -36,21 +36,26 @@ def test_views_accept_empty_text(open_browser: Any) -> None:
         assert page.locator(".status.error").count() == 0
 
 
-def test_trace_of_several_sentences_shows_a_note(open_browser: Any) -> None:
+def test_sentence_to_explain_is_chosen(open_browser: Any) -> None:
     page = open_browser().open("decoding")
     page.wait("decoding")
-    assert page.locator(".sentence .status").inner_text() == ""
+    assert page.locator('[data-key="choice"]').count() == 0
     page.set_state("decoding", text="The animal slept. It was wide.")
-    page.wait_until(
-        "document.querySelector('.sentence .status').textContent.includes('as one sequence')"
-    )
+    page.wait("decoding")
+    choice = page.locator('[data-key="choice"]')
+    assert choice.locator("option").all_inner_texts() == ["1. The animal slept.", "2. It was wide."]
+    first = page.locator(".sentence .output").inner_text()
+    choice.select_option("1")
+    page.wait_until("location.hash.includes('sentence=1')")
+    page.wait_until(f"document.querySelector('.sentence .output').textContent !== {first!r}")
+    assert page.locator(".status.error").count() == 0
 
 
 def test_texts_cannot_inject_scripts(open_browser: Any) -> None:
     view = open_browser()
     page = view.open("translate", text=HOSTILE, prefix="<b>x</b>", glossary="a=<i>b")
     page.wait("translate")
-    file = {"name": HOSTILE.replace("/", ""), "mimeType": "text/plain", "buffer": b"a"}
+    file = {"name": HOSTILE.replace("/", "") + ".md", "mimeType": "text/plain", "buffer": b"a"}
     page.set_input_files("#files", file)
     page.wait_for_selector(".files .error")  # an unsupported format
     assert page.locator("main script, main img").count() == 0

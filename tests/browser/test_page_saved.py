@@ -20,7 +20,7 @@ def test_saved_page_of_each_view_works_offline(
     offline.home = "file:"  # no other requests are allowed
     for view in views:
         names = {"ablate": "decoder.0.cross.1"} if view == "intervene" else {"word": 0}
-        page.set_state(view, text=sentence + " </script>", lang="zh", **names)
+        page.set_state(view, text=sentence.rstrip(".") + " </script>.", lang="zh", **names)
         page.wait(view)
         if view == "intervene":
             page.wait_for_selector(".pronoun svg")

@@ -270,7 +270,7 @@ def _classify(error: BaseException) -> str:
     ("arguments", "status", "line"),
     [
         ([], 2, "at least one model directory"),
-        (["x", "--limit", "characters"], 2, "NAME=VALUE"),
+        (["x", "--limit", "characters"], 2, "KEY=VALUE"),
         (["x", "--limit", "charakters=5"], 2, "did you mean"),
         (["x", "--create-key", "alice"], 2, "--api-keys"),
         (["x", "--host", "192.0.2.1"], 1, "cannot listen on"),

@@ -21,7 +21,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535)] = 5000,
     api_keys: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     create_key: Annotated[str | None, typer.Option(metavar="NAME")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=VALUE")] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limit", metavar="KEY=VALUE")] = None,
     engine: EngineName = "auto",
     threads: Annotated[int | None, typer.Option(min=1)] = None,
     precision: Precision = "float32",

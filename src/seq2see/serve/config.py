@@ -10,7 +10,7 @@ from seq2see.config import Config
 
 
 class LimitsConfig(Config):
-    """Limits of one request and of the queue, set with `--limit NAME=VALUE`."""
+    """Limits of one request and of the queue, set with `--limit KEY=VALUE`."""
 
     characters: int = Field(default=10_000, ge=1)
     """Characters in all texts of a request."""

@@ -39,6 +39,7 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
         "target": model.target,
         "engine": translator.engine.name,
         "max_length": translator.max_tokens,
+        "max_sentences_per_line": translator.max_sentences_per_line,
         "loaded_at": model.loaded_at,
         "reload_error": error and error.replace(str(model.path), model.name),
         "notes": list(translator.engine_notes),

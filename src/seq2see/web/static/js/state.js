@@ -5,7 +5,7 @@
 
 import { hash } from "./embedded.js";
 
-const SHARED_KEYS = new Set(["text", "source", "target", "lang"]);
+const SHARED_KEYS = new Set(["text", "sentence", "source", "target", "lang"]);
 const viewStates = new Map();
 let listener = () => {};
 let state = parseHash(hash);

@@ -3,7 +3,11 @@ import { t } from "./i18n.js";
 
 export const sliceCharacters = (text, start, end) => [...text].slice(start, end).join("");
 
-export const isSingleSentence = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text.trim())].length < 2;
+// Returns the sentences of a text, without white space around them.
+export const splitSentences = (text) => [...new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(text)]
+  .map(({ segment }) => segment.trim()).filter(Boolean);
+
+export const isSingleSentence = (text) => splitSentences(text).length < 2;
 
 const characterCount = (text) => [...text].length;
 

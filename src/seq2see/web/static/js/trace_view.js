@@ -5,9 +5,9 @@ import { trace as embeddedTrace } from "./embedded.js";
 import { loadingView, showStatus } from "./errors.js";
 import { formatNumber } from "./format.js";
 import { languageName, t } from "./i18n.js";
-import { chooseSource, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "./service_info.js";
+import { chooseSource, directModel, exampleSentence, languageOptions, languagePair, serviceInfo, withCurrent } from "./service_info.js";
 import { set } from "./state.js";
-import { isSingleSentence } from "./tokens.js";
+import { splitSentences } from "./tokens.js";
 
 const DEBOUNCE = 350; // milliseconds after the last key before a request is sent
 const MAX_FULL_DETAIL = 160; // characters up to which the trace contains scores and vectors of all layers
@@ -15,11 +15,24 @@ const MAX_FULL_DETAIL = 160; // characters up to which the trace contains scores
 // Returns the text of the state; views of a trace start with an example.
 const textOf = (state, info) => state.text ?? exampleSentence(languagePair(state, info).source);
 
-export const isLongText = (state, info) => textOf(state, info).trim().length > MAX_FULL_DETAIL;
+export const isLongText = (state, info) => explainedText(state, info).length > MAX_FULL_DETAIL;
+
+// Returns what is explained: the text, or its selected sentence if it has more sentences than the model's training lines.
+function explainedText(state, info) {
+  const text = textOf(state, info).trim();
+  const sentences = choices(state, info);
+  return sentences.length ? sentences[Math.min(Number(state.sentence ?? 0), sentences.length - 1)] : text;
+}
+
+// Returns the sentences to choose from; none if the text is explained as a whole.
+function choices(state, info) {
+  const sentences = splitSentences(textOf(state, info));
+  return sentences.length > (directModel(state, info)?.max_sentences_per_line ?? Infinity) ? sentences : [];
+}
 
 // Returns the body of a request to explain. `layers` names the detailed layer of a long text.
 export function traceRequest(state, info, { layers, traceOptions, ...more } = {}) {
-  const text = textOf(state, info).trim();
+  const text = explainedText(state, info);
   const options = { layers: !isLongText(state, info) ? "all" : layers ? [layers] : "last", top_k: 8, ...traceOptions };
   return { text, ...languagePair(state, info), ...more, trace_options: options };
 }
@@ -40,11 +53,12 @@ function sentenceCard() {
   let typed = null; // the last text that was set from this field
   input.addEventListener("input", debounce(() => set({ text: typed = input.value })));
   const pair = h("div", { class: "row" });
+  const choice = h("div", { class: "row" });
   const output = h("div", { "aria-live": "polite" });
   const status = h("p", { class: "status", role: "status" });
   const element = h(
     "section", { class: "card sentence" },
-    h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, output, status,
+    h("div", { class: "row between" }, h("h2", {}, t("sentence")), pair), input, choice, output, status,
   );
 
   function update(state, info) {
@@ -55,6 +69,15 @@ function sentenceCard() {
     replaceContent(pair,
       selectField(t("from"), withCurrent(sources, source), source, (code) => chooseSource(code, info), { data: { key: "source" } }),
       selectField(t("to"), withCurrent(targets, target), target, (code) => set({ target: code }), { data: { key: "target" } }));
+    updateChoice(state, info);
+  }
+
+  function updateChoice(state, info) {
+    const sentences = choices(state, info);
+    const options = sentences.map((sentence, index) => [String(index), `${index + 1}. ${sentence}`]);
+    replaceContent(choice, options.length ? selectField(
+      t("sentence.choose"), options, state.sentence ?? "0", (index) => set({ sentence: index }), { data: { key: "choice" } },
+    ) : []);
   }
 
   return { element, status, output, update };
@@ -90,7 +113,7 @@ export function traceView(root, body, request, draw) {
     return { info, text: traceBody.text, trace: traceBody.text ? await explain(traceBody, signal) : null };
   }
   return loadingView(card.status, load, (state, { info, text, trace }, signal) => {
-    showStatus(card.status, "", !text ? t("empty") : isSingleSentence(text) ? "" : t("sentence.several"));
+    showStatus(card.status, "", !text ? t("empty") : "");
     if (!trace) return clear();
     body.hidden = false;
     replaceContent(card.output, translationOf(trace));

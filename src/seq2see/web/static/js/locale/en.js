@@ -19,7 +19,7 @@ export default {
   "error_code.body_too_large": "The request is larger than the service accepts.", "error_code.text_too_long": "The text is too long: at most {limit} characters.",
   "error_code.too_many_tokens": "The text is too long for the model: at most {limit} tokens. Enter one sentence.", key: "API key", "key.use": "Use key",
   busy: "working …", empty: "Enter a sentence above.", close: "Close", clear: "Clear", mean: "mean", from: "From", to: "to", swap: "Swap languages",
-  sentence: "Sentence", "sentence.several": "The text is translated as one sequence here; the Translate view splits it into sentences, so results may differ.",
+  sentence: "Sentence", "sentence.choose": "Sentence to explain",
   "trace.facts": "log-probability {log_prob} · score {score} · {decoding} · {layers} layers, {heads} heads, d_model {size}",
   "decoding.beam": "beam size {size}", "decoding.forced": "forced decoding",
   layer: "layer", "layer.n": "layer {layer}", probability: "probability", log_prob: "log-probability", score: "score", log: "log",

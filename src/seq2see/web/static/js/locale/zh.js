@@ -19,7 +19,7 @@ export default {
   "error_code.body_too_large": "请求超过了服务允许的大小。", "error_code.text_too_long": "文本太长：最多 {limit} 个字符。",
   "error_code.too_many_tokens": "文本对模型来说太长：最多 {limit} 个词元。请输入一个句子。", key: "API 密钥", "key.use": "使用密钥",
   busy: "计算中……", empty: "请在上方输入一个句子。", close: "关闭", clear: "清空", mean: "平均", from: "从", to: "到", swap: "交换语言",
-  sentence: "句子", "sentence.several": "这里把文本作为一个序列翻译；“翻译”视图会先分句，结果可能不同。",
+  sentence: "句子", "sentence.choose": "要解释的句子",
   "trace.facts": "对数概率 {log_prob} · 得分 {score} · {decoding} · {layers} 层，{heads} 个头，d_model {size}",
   "decoding.beam": "束宽 {size}", "decoding.forced": "强制解码",
   layer: "层", "layer.n": "第 {layer} 层", probability: "概率", log_prob: "对数概率", score: "得分", log: "对数",
