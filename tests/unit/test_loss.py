@@ -13,19 +13,17 @@ from torch.nn import functional as F
 
 from seq2see.errors import ConfigError
 from seq2see.loss import (
+    ChunkGradientAccumulator,
+    LogitsGradientParts,
     LossConfig,
     LossSum,
     OutputWeights,
     TeacherStates,
+    clamp_log_probs,
     compute_loss_from_states,
     default_chunk_size,
     smoothed_cross_entropy,
 )
-from seq2see.loss.chunked import (
-    ChunkGradientAccumulator,
-    LogitsGradientParts,
-)
-from seq2see.loss.training_losses import clamp_log_probs
 
 FEATURES, VOCABULARY = 5, 7
 
