@@ -123,7 +123,7 @@ def explain(
         as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output
-    from seq2see.explain.intervention_types import parse_attention_address
+    from seq2see.explain.interventions import parse_attention_address
     from seq2see.explain.tracing import explain as trace_sentence
 
     _, interventions, trace_options, address, _, translation_options = (
@@ -195,7 +195,7 @@ def _check_output_extension(path: Path | None, plot_attention: str | None) -> No
 
 def _parse_intervention(name: str, text: str) -> Intervention:
     """Return the intervention of an option; raise a ConfigError that names the option."""
-    from seq2see.explain.intervention_types import parse_intervention
+    from seq2see.explain.interventions import parse_intervention
 
     try:
         return parse_intervention(name, text)

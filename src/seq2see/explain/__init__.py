@@ -13,7 +13,7 @@ from seq2see.explain.head_ablation import (
     HeadImportanceReport as HeadImportanceReport,
     measure_head_importance as measure_head_importance,
 )
-from seq2see.explain.intervention_types import (
+from seq2see.explain.interventions import (
     AblateHeads as AblateHeads,
     AblateLayer as AblateLayer,
     AblatePositions as AblatePositions,
@@ -23,10 +23,8 @@ from seq2see.explain.intervention_types import (
     MaskKeys as MaskKeys,
     ScaleAttentionScores as ScaleAttentionScores,
     ShiftPositions as ShiftPositions,
-    list_head_ablations as list_head_ablations,
-)
-from seq2see.explain.patched_model import (
     copy_model_with_interventions as copy_model_with_interventions,
+    list_head_ablations as list_head_ablations,
 )
 from seq2see.explain.pronoun_test import (
     PronounReport as PronounReport,

@@ -13,8 +13,7 @@ from seq2see.engines.batching import add_special_tokens
 from seq2see.engines.loading import load_torch_engine
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import InputError
-from seq2see.explain.intervention_types import Intervention
-from seq2see.explain.patched_model import copy_model_with_interventions
+from seq2see.explain.interventions import Intervention, copy_model_with_interventions
 from seq2see.model import NULL_RECORDER, Transformer
 from seq2see.search import (
     Hypothesis,

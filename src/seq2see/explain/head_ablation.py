@@ -16,7 +16,7 @@ from seq2see.explain.figures_and_html_tables import (
     render_html_heat_table,
     render_html_report,
 )
-from seq2see.explain.intervention_types import Intervention, list_head_ablations
+from seq2see.explain.interventions import Intervention, list_head_ablations
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score
 from seq2see.progress_callbacks import ProgressCallback

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from seq2see.config import Config
 from seq2see.errors import Problem
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.intervention_types import (
+from seq2see.explain.interventions import (
     Intervention,
     collect_head_changes,
     named_attention_modules,

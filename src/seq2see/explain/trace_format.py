@@ -21,7 +21,7 @@ from seq2see import __version__
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem, writing
 from seq2see.explain.figures_and_html_tables import save_cross_attention_figure
-from seq2see.explain.intervention_types import Intervention
+from seq2see.explain.interventions import Intervention
 from seq2see.registries import FIGURE_FORMATS
 from seq2see.search import SearchConfig
 from seq2see.web import build_single_page

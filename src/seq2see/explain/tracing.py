@@ -11,7 +11,7 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.evaluate.comparison import DiffSide, diff_tokens
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.intervention_types import (
+from seq2see.explain.interventions import (
     ForceContinuation,
     Intervention,
     find_intervention_problems,

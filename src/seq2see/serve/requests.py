@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, Problem
-from seq2see.explain.intervention_types import Intervention
+from seq2see.explain.interventions import Intervention
 from seq2see.explain.trace_builder import TraceOptions
 from seq2see.serve.config import ServeConfig
 from seq2see.serve.request_translation import TextTranslationOptions

@@ -16,7 +16,7 @@ from seq2see.engines.torch_decoder import (
     create_hidden_state_stepper,
     supports_fast_cpu_step,
 )
-from seq2see.explain.patched_model import copy_with_replaced_modules
+from seq2see.explain.interventions import copy_with_replaced_modules
 from seq2see.model import (
     NULL_RECORDER,
     AttentionFunctionConfig,

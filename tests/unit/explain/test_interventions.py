@@ -32,7 +32,7 @@ from seq2see.explain import (
     trace_translation,
 )
 from seq2see.explain.head_ablation import measure_head_importance
-from seq2see.explain.intervention_types import parse_attention_address, parse_intervention
+from seq2see.explain.interventions import parse_attention_address, parse_intervention
 from seq2see.explain.source_attribution import compute_attention_rollout
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import LengthConfig, SearchConfig
