@@ -18,7 +18,7 @@ from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import Translation, TranslationOptions, Translator
 from seq2see.translator.placeholders import find_placeholders
-from seq2see.translator.text_layout import find_lines
+from seq2see.translator.text_translation import find_lines
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 OPTIONS = TranslationOptions().with_settings({"beam_size": 2})

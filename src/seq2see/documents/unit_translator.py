@@ -16,8 +16,11 @@ from seq2see.markup.weighted_links import (
 )
 from seq2see.text import TextSpan
 from seq2see.translator import SourceText, TextTranslator
-from seq2see.translator.placeholders import ProtectedTranslation, select_ranges_starting_in
-from seq2see.translator.protected_translation import convert_to_weighted_links
+from seq2see.translator.placeholders import (
+    ProtectedTranslation,
+    convert_to_weighted_links,
+    select_ranges_starting_in,
+)
 from seq2see.translator.text_translation import TranslatedPart
 
 if TYPE_CHECKING:

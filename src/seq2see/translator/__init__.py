@@ -1,19 +1,17 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
-from seq2see.translator.segmentation import (
-    Block as Block,
-    SourceSegment as SourceSegment,
-)
-from seq2see.translator.text_layout import SourceText as SourceText
 from seq2see.translator.text_translation import (
     BlockTranslator as BlockTranslator,
+    SourceText as SourceText,
     TextTranslator as TextTranslator,
 )
 from seq2see.translator.translation import (
     AlignmentLink as AlignmentLink,
+    Block as Block,
     PairScore as PairScore,
     ScoredToken as ScoredToken,
     SentencePairOffsets as SentencePairOffsets,
+    SourceSegment as SourceSegment,
     Translation as Translation,
     TranslationFlag as TranslationFlag,
     TranslationOptions as TranslationOptions,

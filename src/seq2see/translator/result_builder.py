@@ -17,11 +17,11 @@ from seq2see.text.sentence_splitting import (
 from seq2see.text.tokenizer import find_offsets_in_decoded_text
 from seq2see.text.training_text_statistics import TrainingTextStatistics, find_length_ratio
 from seq2see.translator.constraints import LexicalConstraints
-from seq2see.translator.segmentation import SourceSegment
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
     SentencePairOffsets,
+    SourceSegment,
     Translation,
     TranslationFlag,
     TranslationOptions,

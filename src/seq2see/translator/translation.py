@@ -1,9 +1,9 @@
-"""Options and result of a translation, and joining of the translations of parts."""
+"""Input, options and result of a translation, and joining of the translations of parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -190,6 +190,39 @@ class PairScore:
     """log_prob / length^α."""
     tokens: tuple[ScoredToken, ...]
     """All tokens, including the end-of-sentence token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Text that is translated at once if it is not too long: a line, or a sentence."""
+
+    text: str
+    prefix: str = ""
+    """Text that the translation starts with."""
+
+
+BlockTranslationFunction = Callable[[Sequence[Block], TranslationOptions], list[Translation]]
+"""Translates blocks in order. It ignores `prefix` of the options; each block has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSegment:
+    """Text that the model gets, with its ids: a block, or a part of one that is too long."""
+
+    span: TextSpan
+    ids: list[int]
+    prefix: str = ""
+    """Text that its translation starts with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentedBlock:
+    """A block with its segments: one, several if it is too long, or none if it has no tokens."""
+
+    block: Block
+    segments: list[SourceSegment] = field(default_factory=list)
+    error: str | None = None
+    """Why the block cannot be translated."""
 
 
 def join_translations(

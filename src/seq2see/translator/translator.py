@@ -17,20 +17,16 @@ from seq2see.engines.loading import load_engine
 from seq2see.errors import InputError
 from seq2see.registries import EngineName, Precision
 from seq2see.search import Hypothesis, SearchObserver, SentenceSearchInput
-from seq2see.text import TokenizerPair
+from seq2see.text import TextSpan, TokenizerPair, split_long_sentence, split_sentences
 from seq2see.text.languages import find_sentence_separator
 from seq2see.translator.constraints import MAX_FORBIDDEN_SEARCHES, LexicalConstraints
 from seq2see.translator.result_builder import ResultBuilder, build_scored_tokens
-from seq2see.translator.segmentation import (
+from seq2see.translator.text_translation import SourceText, TextTranslator
+from seq2see.translator.translation import (
     Block,
-    BlockSplitter,
+    PairScore,
     SegmentedBlock,
     SourceSegment,
-)
-from seq2see.translator.text_layout import SourceText
-from seq2see.translator.text_translation import TextTranslator
-from seq2see.translator.translation import (
-    PairScore,
     Translation,
     TranslationOptions,
     join_translations,
@@ -113,7 +109,6 @@ class Translator:
         self.engine_notes = tuple(engine_notes)
         self.threads = threads
         self._bundle = bundle
-        self._splitter = BlockSplitter(tokenizers.source, languages[0], self.max_tokens, threads)
         self._separator = find_sentence_separator(*languages)
 
     @property
@@ -230,8 +225,36 @@ class Translator:
     def split_blocks(
         self, blocks: Sequence[Block], options: TranslationOptions
     ) -> list[SegmentedBlock]:
-        """Return blocks with their segments, for `translate_segments` and `merge_segments`."""
-        return self._splitter.split(blocks, can_split=options.split != "never")
+        """Return blocks with their segments, for `translate_segments` and `merge_segments`.
+
+        Unless `split` of the options is `never`, a block that is too long for the model has several
+        segments; otherwise it has an error.
+        """
+        texts = [block.text for block in blocks]
+        ids = self.tokenizers.source.encode_batch(texts, self.threads)
+        can_split = options.split != "never"
+        return [
+            self._split_block(*each, can_split=can_split) for each in zip(blocks, ids, strict=True)
+        ]
+
+    def _split_block(self, block: Block, ids: list[int], *, can_split: bool) -> SegmentedBlock:
+        if len(ids) <= self.max_tokens:
+            segments = [SourceSegment(TextSpan(block.text, 0), ids, block.prefix)] if ids else []
+            return SegmentedBlock(block, segments)
+        if can_split:
+            return SegmentedBlock(block, list(self._find_segments(block)))
+        limit = f"a line must have at most {self.max_tokens} tokens, but has {len(ids)}"
+        return SegmentedBlock(
+            block, error=f"{limit}; set `split` to auto or always instead of never"
+        )
+
+    def _find_segments(self, block: Block) -> Iterator[SourceSegment]:
+        encode, prefix = self.tokenizers.source.encode, block.prefix  # of the first segment only
+        for sentence in split_sentences(block.text, self.languages[0]):
+            for span in split_long_sentence(sentence, self.max_tokens, lambda x: len(encode(x))):
+                if ids := encode(span.text):
+                    yield SourceSegment(span, ids, prefix)
+                    prefix = ""
 
     def translate_segments(
         self,

@@ -16,7 +16,7 @@ from seq2see.serve.request_translation import (
 from seq2see.serve.service import Service
 from seq2see.serve.work_queue import RequestContext
 from seq2see.translator import SourceText, Translation, TranslationOptions, join_translations
-from seq2see.translator.text_layout import find_parts
+from seq2see.translator.text_translation import find_parts
 
 Translate = Callable[..., tuple[Translation, list[str]]]
 
