@@ -1,5 +1,9 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
+from seq2see.translator.result_builder import (
+    WordAlignment as WordAlignment,
+    align_words as align_words,
+)
 from seq2see.translator.text_translation import (
     BlockTranslator as BlockTranslator,
     SourceText as SourceText,
@@ -20,8 +24,4 @@ from seq2see.translator.translation import (
 from seq2see.translator.translator import (
     Translator as Translator,
     load as load,
-)
-from seq2see.translator.word_alignment import (
-    WordAlignment as WordAlignment,
-    align_words as align_words,
 )
