@@ -12,13 +12,7 @@ from pydantic import Field
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.config import Config
 from seq2see.cpu import resolve_threads, tune_malloc
-from seq2see.engines.base import (
-    BatchResult,
-    Engine,
-    ProcessorFactory,
-    TargetScores,
-    TokenIds,
-)
+from seq2see.engines.base import BatchResult, Engine, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.ctranslate2_conversion import (
     find_ctranslate2_unsupported_features,
     get_cached_conversion,

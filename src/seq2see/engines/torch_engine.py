@@ -18,13 +18,7 @@ from typing import Any, TypeVar
 import torch
 
 from seq2see.bundle import StartAndEndTokenIds
-from seq2see.engines.base import (
-    BatchResult,
-    Engine,
-    ProcessorFactory,
-    TargetScores,
-    TokenIds,
-)
+from seq2see.engines.base import BatchResult, Engine, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.batching import (
     DEFAULT_SPECIAL_TOKENS,
     add_special_tokens,

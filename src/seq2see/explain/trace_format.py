@@ -64,9 +64,7 @@ def to_numpy(tensor: Tensor, dtype: Any = np.float32) -> NDArray[Any]:
 
 
 JsonTensor = Annotated[
-    NDArray[Any],
-    PlainValidator(decode_tensor),
-    PlainSerializer(encode_tensor, when_used="json"),
+    NDArray[Any], PlainValidator(decode_tensor), PlainSerializer(encode_tensor, when_used="json")
 ]
 """A NumPy array that is encoded by `encode_tensor` in JSON."""
 

@@ -17,10 +17,7 @@ from seq2see.explain.interventions import (
     find_intervention_problems,
     named_attention_modules,
 )
-from seq2see.explain.source_attribution import (
-    compute_attribution,
-    correlate_attribution_methods,
-)
+from seq2see.explain.source_attribution import compute_attribution, correlate_attribution_methods
 from seq2see.explain.trace_builder import (
     TraceOptions,
     TraceRecorder,

@@ -20,12 +20,7 @@ from torch.nn import functional as F
 from seq2see.errors import InputError
 from seq2see.model.basic_modules import Dropout, XavierLinear
 from seq2see.model.cache import KeyValues
-from seq2see.model.masks import (
-    NO_MASK,
-    AttentionMask,
-    BatchLayout,
-    masked_softmax,
-)
+from seq2see.model.masks import NO_MASK, AttentionMask, BatchLayout, masked_softmax
 from seq2see.model.positional_encodings import RelativePositions
 from seq2see.model.recorder import (
     NULL_RECORDER,

@@ -16,12 +16,7 @@ from seq2see.model.attention import CrossAttention, SelfAttention
 from seq2see.model.basic_modules import FeedForward, Residual
 from seq2see.model.cache import DecoderCache, EncoderOutput, LayerCache
 from seq2see.model.embeddings import Embeddings
-from seq2see.model.masks import (
-    CAUSAL_MASK,
-    AttentionMask,
-    BatchLayout,
-    build_padded_key_mask,
-)
+from seq2see.model.masks import CAUSAL_MASK, AttentionMask, BatchLayout, build_padded_key_mask
 from seq2see.model.recorder import NULL_RECORDER, Recorder
 
 # B batch, S source tokens, T target tokens, N tokens of the batch, M features of the model

@@ -257,12 +257,7 @@ class FinishedHypotheses:
 
 
 def build_finished_hypotheses(
-    beam: Beam,
-    candidates: Candidates,
-    rows_N: Tensor,
-    ranks_N: Tensor,
-    scores_BC: Tensor,
-    eos: int,
+    beam: Beam, candidates: Candidates, rows_N: Tensor, ranks_N: Tensor, scores_BC: Tensor, eos: int
 ) -> list[Hypothesis]:
     """Return the candidates with these rows of the beam and ranks, which have finished."""
     parents_N = candidates.parents_BC[rows_N, ranks_N]

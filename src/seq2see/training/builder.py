@@ -115,8 +115,7 @@ class RunBuilder:
         """Corpora as token ids, by recipe key; of evaluation sets, the pairs for the loss."""
         return {
             key: EncodedCorpus(
-                self.directory.cache / record.directory,
-                self.encoding_options(key, self.tokenizers),
+                self.directory.cache / record.directory, self.encoding_options(key, self.tokenizers)
             )
             for key, record in self.directory.read_corpus_records().items()
         }

@@ -6,13 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.data.batch_loader import Batch
-from seq2see.loss import (
-    LossConfig,
-    LossSum,
-    OutputWeights,
-    TeacherStates,
-    compute_loss_from_states,
-)
+from seq2see.loss import LossConfig, LossSum, OutputWeights, TeacherStates, compute_loss_from_states
 from seq2see.model import Transformer
 from seq2see.model.masks import BatchLayout
 from seq2see.text import PackedIds

@@ -155,9 +155,7 @@ class RunEnding:
 
 @gc_frozen()
 def train_as_worker(
-    builder: RunBuilder,
-    create_display: ProgressDisplayFactory,
-    may_choose_processes: bool = True,
+    builder: RunBuilder, create_display: ProgressDisplayFactory, may_choose_processes: bool = True
 ) -> RunEnding | None:
     """Train as one of the workers, from the start or from the last checkpoint.
 

@@ -21,7 +21,4 @@ from seq2see.translator.translation import (
     TranslationOptions as TranslationOptions,
     join_translations as join_translations,
 )
-from seq2see.translator.translator import (
-    Translator as Translator,
-    load as load,
-)
+from seq2see.translator.translator import Translator as Translator, load as load

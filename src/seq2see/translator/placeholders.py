@@ -25,10 +25,7 @@ from itertools import accumulate
 
 from seq2see.markup.tag_transfer import transfer_offsets
 from seq2see.markup.text_units import IndexRange
-from seq2see.markup.weighted_links import (
-    WeightedRangeLink,
-    reweight_alignment_links,
-)
+from seq2see.markup.weighted_links import WeightedRangeLink, reweight_alignment_links
 from seq2see.text import TextSpan
 from seq2see.text.languages import has_letter, is_spaced_word_character
 from seq2see.translator.translation import (

@@ -226,11 +226,7 @@ class SegmentedBlock:
 
 
 def join_translations(
-    text: str,
-    spans: Sequence[TextSpan],
-    parts: Sequence[Translation],
-    *,
-    separator: str = "",
+    text: str, spans: Sequence[TextSpan], parts: Sequence[Translation], *, separator: str = ""
 ) -> Translation:
     """Return the translation of a text from the translations of its spans, with alternatives.
 
@@ -261,10 +257,7 @@ def _select_rank(part: Translation, rank: int) -> Translation:
 
 
 def _join_rank(
-    text: str,
-    spans: Sequence[TextSpan],
-    parts: Sequence[Translation],
-    separator: str,
+    text: str, spans: Sequence[TextSpan], parts: Sequence[Translation], separator: str
 ) -> Translation:
     if failed := next((part for part in parts if part.error), None):
         return Translation("", 0.0, 0.0, error=failed.error, error_code=failed.error_code)
