@@ -14,7 +14,6 @@ from seq2see.cli.inputs import build_corpus_config
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError
 from seq2see.explain import ExplainedModel, Trace
-from seq2see.explain.figures_and_html_tables import save_attention_map_figure
 from seq2see.explain.head_ablation import HeadImportanceReport, measure_head_importance
 from seq2see.explain.pronoun_test import DEFAULT_CASES, run_pronoun_test
 from seq2see.explain.trace_format import SavableResult
@@ -40,7 +39,7 @@ def output_trace(
     if path and plot_attention:
         stack, layer, kind, head = plot_attention
         try:
-            save_attention_map_figure(trace, path, trace.attention_map(stack, layer, kind), head)
+            trace.save_attention_map_figure(path, trace.attention_map(stack, layer, kind), head)
         except InputError as error:
             raise ConfigError(f"`--plot-attention`: {error}") from None
     elif path:

@@ -11,7 +11,7 @@ from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import TargetScores
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.figures_and_html_tables import (
+from seq2see.explain.html_tables import (
     build_head_table,
     render_html_heat_table,
     render_html_report,

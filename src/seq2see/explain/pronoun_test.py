@@ -24,17 +24,17 @@ from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.errors import InputError
 from seq2see.explain.activation_patching import NextTokenPreference
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.figures_and_html_tables import (
-    build_head_table,
-    render_html_heat_table,
-    render_html_report,
-    render_html_table,
-)
 from seq2see.explain.head_ablation import (
     HeadAblationResult,
     ablate_heads_on_contrastive_pair,
     compute_contrastive_log_prob_differences,
     score_first_different_tokens,
+)
+from seq2see.explain.html_tables import (
+    build_head_table,
+    render_html_heat_table,
+    render_html_report,
+    render_html_table,
 )
 from seq2see.explain.sentence_contrast import SentenceContrast, contrast_sentences
 from seq2see.explain.sentence_contrast_figure import (

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
 from torch import Tensor
 
-from seq2see import __version__
+from seq2see import __version__, draw
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, Problem, writing
-from seq2see.explain.figures_and_html_tables import save_cross_attention_figure
 from seq2see.explain.interventions import Intervention
 from seq2see.registries import FIGURE_FORMATS
 from seq2see.search import SearchConfig
@@ -70,6 +69,8 @@ JsonTensor = Annotated[
 
 
 TRACE_VERSION = 2
+MIN_COLOR_SCALE_MAX = 0.25
+"""Minimum value of the strongest color of a figure, so that small weights look small."""
 OUTPUT_FORMATS = (".json", ".html", *FIGURE_FORMATS)
 """Extensions of the files that a trace or a report can be written to."""
 
@@ -429,8 +430,47 @@ class Trace(SavableResult):
         return build_single_page("trace.js", f"{self.source.text} – seq2see", data)
 
     def save_figure(self, path: Path) -> None:
-        """Draw the cross-attention. Raise InputError if all decoder layers are ablated."""
-        save_cross_attention_figure(self, path)
+        """Draw the cross-attention (mean and all heads) and the probability of each step.
+
+        Raises:
+            InputError: If all decoder layers are ablated.
+        """
+        maps = [each for each in self.attention if each.kind == "cross"]
+        if not maps:
+            raise InputError("the figure needs cross-attention, but all decoder layers are ablated")
+        heatmap = _build_heatmap(
+            "cross-attention, mean over heads and layers",
+            self.axis_labels("target"),
+            self.axis_labels("source"),
+            self.mean_cross_attention(),
+        )
+        thumbnails = draw.HeatmapThumbnails(
+            "All heads",
+            [f"layer {each.layer}" for each in reversed(maps)],
+            [f"head {head}" for head in range(len(maps[0].weights))],
+            [list(each.weights) for each in reversed(maps)],
+        )
+        steps = draw.HeatmapRowBars("probability", [step.probability for step in self.steps])
+        title = f"{self.source.text}\n{self.translation.text}"
+        draw.save_attention_figure(path, title, heatmap, thumbnails, steps)
+
+    def save_attention_map_figure(
+        self, path: Path, attention_map: AttentionModuleTrace, head: int | None
+    ) -> None:
+        """Draw one head of an attention map, or the mean of its heads if `head` is None.
+
+        Raises:
+            InputError: If the map does not have this head.
+        """
+        weights = attention_map.weights
+        if head is not None and head >= len(weights):
+            raise InputError(f"`head` must be below {len(weights)}, but is {head} instead")
+        name = "mean over heads" if head is None else f"head {head}"
+        shown = weights.mean(0) if head is None else weights[head]
+        rows = self.axis_labels(attention_map.query_axis, shown.shape[0])
+        columns = self.axis_labels(attention_map.key_axis, shown.shape[1])
+        heatmap = _build_heatmap(f"{attention_map.address}, {name}", rows, columns, shown)
+        draw.save_attention_figure(path, self.source.text, heatmap, None, None)
 
     def _repr_html_(self) -> str:
         """Return the page in an iframe, so that it does not share styles with the notebook."""
@@ -438,3 +478,11 @@ class Trace(SavableResult):
             f'<iframe srcdoc="{escape(self.to_html())}" style="width:100%;height:900px;border:0" '
             f'title="{escape(self.source.text)}"></iframe>'
         )
+
+
+def _build_heatmap(
+    title: str, rows: list[str], columns: list[str], weights: NDArray[np.float32]
+) -> draw.Heatmap:
+    max_value = max(MIN_COLOR_SCALE_MAX, float(weights.max()))
+    full_title = f"{title} (darkest: {max_value:.2f})"
+    return draw.Heatmap(full_title, rows, columns, weights.tolist(), max_value)

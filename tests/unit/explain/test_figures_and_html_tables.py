@@ -32,7 +32,6 @@ from seq2see.explain import (
     list_head_ablations,
     trace_translation,
 )
-from seq2see.explain.figures_and_html_tables import save_attention_map_figure
 from seq2see.explain.head_ablation import (
     HeadImportance,
     HeadImportanceReport,
@@ -127,17 +126,13 @@ def test_figures_contain_labels(tmp_path: Path, ending: str) -> None:
 
 
 def test_figure_of_one_head(tmp_path: Path) -> None:
-    path = tmp_path / "a.svg"
-    save_attention_map_figure(
-        cached_trace(), path, cached_trace().attention_map("encoder", 1, "self"), 1
-    )
+    path, trace = tmp_path / "a.svg", cached_trace()
+    trace.save_attention_map_figure(path, trace.attention_map("encoder", 1, "self"), 1)
     assert "encoder.1.self, head 1" in path.read_text("utf-8")
     with pytest.raises(InputError, match="`head` must be below 2, but is 5"):
-        save_attention_map_figure(
-            cached_trace(), path, cached_trace().attention_map("encoder", 1, "self"), 5
-        )
+        trace.save_attention_map_figure(path, trace.attention_map("encoder", 1, "self"), 5)
     with pytest.raises(InputError, match=r"must be one of encoder.0.self.* but is encoder.9.self"):
-        cached_trace().attention_map("encoder", 9, "self")
+        trace.attention_map("encoder", 9, "self")
 
 
 def test_figure_without_decoder_layers_is_rejected(tmp_path: Path) -> None:

@@ -1,84 +1,20 @@
-"""Figures of a trace, and HTML pages of reports."""
+"""HTML pages of reports, with tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seq2see import draw
-from seq2see.errors import InputError
 from seq2see.web import build_static_page
-
-if TYPE_CHECKING:  # these modules import this one
-    from seq2see.explain.trace_format import AttentionModuleTrace, Trace
-
-MIN_COLOR_SCALE_MAX = 0.25
-"""Minimum value of the strongest color, so that small weights look small."""
 
 _DARK_THEME_SCRIPT = (
     "<script>document.documentElement.dataset.theme = "
     'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";</script>'
 )
-
-
-def save_cross_attention_figure(trace: Trace, path: Path) -> None:
-    """Draw the cross-attention (mean and all heads) and the probability of each step.
-
-    Raises:
-        InputError: If all decoder layers are ablated.
-    """
-    maps = [each for each in trace.attention if each.kind == "cross"]
-    if not maps:
-        raise InputError("the figure needs cross-attention, but all decoder layers are ablated")
-    heatmap = _build_heatmap(
-        "cross-attention, mean over heads and layers",
-        trace.axis_labels("target"),
-        trace.axis_labels("source"),
-        trace.mean_cross_attention(),
-    )
-    thumbnails = draw.HeatmapThumbnails(
-        "All heads",
-        [f"layer {each.layer}" for each in reversed(maps)],
-        [f"head {head}" for head in range(len(maps[0].weights))],
-        [list(each.weights) for each in reversed(maps)],
-    )
-    steps = draw.HeatmapRowBars("probability", [step.probability for step in trace.steps])
-    title = f"{trace.source.text}\n{trace.translation.text}"
-    draw.save_attention_figure(path, title, heatmap, thumbnails, steps)
-
-
-def save_attention_map_figure(
-    trace: Trace, path: Path, attention_map: AttentionModuleTrace, head: int | None
-) -> None:
-    """Draw one head of an attention map, or the mean of its heads if `head` is None.
-
-    Raises:
-        InputError: If the map does not have this head.
-    """
-    if head is not None and head >= len(attention_map.weights):
-        raise InputError(
-            f"`head` must be below {len(attention_map.weights)}, but is {head} instead"
-        )
-    weights = attention_map.weights.mean(0) if head is None else attention_map.weights[head]
-    name = "mean over heads" if head is None else f"head {head}"
-    rows = trace.axis_labels(attention_map.query_axis, weights.shape[0])
-    columns = trace.axis_labels(attention_map.key_axis, weights.shape[1])
-    heatmap = _build_heatmap(f"{attention_map.address}, {name}", rows, columns, weights)
-    draw.save_attention_figure(path, trace.source.text, heatmap, None, None)
-
-
-def _build_heatmap(
-    title: str, rows: list[str], columns: list[str], weights: NDArray[np.float32]
-) -> draw.Heatmap:
-    max_value = max(MIN_COLOR_SCALE_MAX, float(weights.max()))
-    full_title = f"{title} (darkest: {max_value:.2f})"
-    return draw.Heatmap(full_title, rows, columns, weights.tolist(), max_value)
 
 
 def render_html_report(title: str, paragraphs: Sequence[str], cards: Sequence[str]) -> str:
