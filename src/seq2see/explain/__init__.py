@@ -9,10 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from seq2see.explain.explained_model import ExplainedModel as ExplainedModel
-from seq2see.explain.head_ablation import (
-    HeadImportanceReport as HeadImportanceReport,
-    measure_head_importance as measure_head_importance,
-)
 from seq2see.explain.interventions import (
     AblateHeads as AblateHeads,
     AblateLayer as AblateLayer,
@@ -26,18 +22,9 @@ from seq2see.explain.interventions import (
     copy_model_with_interventions as copy_model_with_interventions,
     list_head_ablations as list_head_ablations,
 )
-from seq2see.explain.pronoun_test import (
-    PronounReport as PronounReport,
-    run_pronoun_test as run_pronoun_test,
-)
+from seq2see.explain.pronoun_test import run_pronoun_test as run_pronoun_test
 from seq2see.explain.trace_builder import TraceOptions as TraceOptions
-from seq2see.explain.trace_format import (
-    AttentionModuleTrace as AttentionModuleTrace,
-    BeamNode as BeamNode,
-    DecodingStep as DecodingStep,
-    SourceAttribution as SourceAttribution,
-    Trace as Trace,
-)
+from seq2see.explain.trace_format import Trace as Trace
 from seq2see.explain.tracing import explain as explain, trace_translation as trace_translation
 
 

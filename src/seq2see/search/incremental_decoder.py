@@ -57,7 +57,9 @@ class EnsembleDecoder:
         """Run all decoders and return the mean of their outputs."""
         outputs = [decoder.step(tokens_BK) for decoder in self.decoders]
         mean_BKV = log_mean_probability([output.log_probs_BKV for output in outputs])
-        return StepOutput(mean_BKV, _mean_attention(outputs))
+        weights = [each.attention_BKS for each in outputs if each.attention_BKS is not None]
+        is_complete = len(weights) == len(outputs)
+        return StepOutput(mean_BKV, torch.stack(weights).mean(0) if is_complete else None)
 
     def reorder(self, rows_B: Tensor, parents_BK: Tensor) -> None:
         """Reorder all decoders."""
@@ -70,11 +72,3 @@ def log_mean_probability(log_probs: Sequence[Tensor]) -> Tensor:
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack([*log_probs]).logsumexp(0) - math.log(len(log_probs))
-
-
-def _mean_attention(outputs: Sequence[StepOutput]) -> Tensor | None:
-    """Return the mean attention, or None unless all models return weights."""
-    weights = [output.attention_BKS for output in outputs if output.attention_BKS is not None]
-    if len(weights) < len(outputs):
-        return None
-    return torch.stack(weights).mean(0)

@@ -145,19 +145,12 @@ def save_training_curves(records: Iterable[Mapping[str, Any]], path: Path, title
     validations = [record for record in records if record["kind"] == "validation"]
     nll = {"training": _line(train, "nll"), "validation": _line(validations, "nll")}
     scores = {"BLEU": _line(validations, "bleu"), "chrF": _line(validations, "chrf")}
-    norm = draw.LineChart(
-        "Gradient norm before clipping",
-        "updates",
-        {"norm": _line(train, "gradient_norm")},
-        y_max=_max_shown_norm([record["gradient_norm"] for record in train]),
-    )
+    rates, norms = ({key: _line(train, key)} for key in ("learning_rate", "gradient_norm"))
     charts = [
         draw.LineChart("Loss: negative log-likelihood per token", "updates", nll),
         draw.LineChart("Scores on the validation set", "updates", scores),
-        draw.LineChart(
-            "Learning rate", "updates", {"learning rate": _line(train, "learning_rate")}
-        ),
-        norm,
+        draw.LineChart("Learning rate", "updates", rates),
+        draw.LineChart("Gradient norm before clipping", "updates", norms, _max_shown_norm(train)),
     ]
     draw.save_charts(path, title, charts)
 
@@ -168,5 +161,6 @@ def _line(records: Sequence[Mapping[str, Any]], key: str) -> tuple[list[float], 
     return [record["update"] for record in records], [record[key] for record in records]
 
 
-def _max_shown_norm(norms: Sequence[float]) -> float | None:
+def _max_shown_norm(records: Sequence[Mapping[str, Any]]) -> float | None:
+    norms = [record["gradient_norm"] for record in records]
     return 1.1 * sorted(norms)[math.ceil(_SHOWN_QUANTILE * (len(norms) - 1))] if norms else None

@@ -1,7 +1,6 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
 from seq2see.translator.result_builder import (
-    WordAlignment as WordAlignment,
     align_words as align_words,
 )
 from seq2see.translator.text_translation import (

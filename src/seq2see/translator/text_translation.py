@@ -359,14 +359,11 @@ class TextTranslator:
         results: dict[ProtectedBlock, list[ProtectedTranslation]] = {}
         for has_alignment, options in enumerate((self._plain_options, self._alignment_options)):
             blocks = [block for block, needs in needs_alignment.items() if needs == has_alignment]
-            for batch in self._find_batches(blocks):
+            size = _BATCH_SIZE if self._on_progress else max(len(blocks), 1)
+            for start in range(0, len(blocks), size):
+                batch = blocks[start : start + size]
                 found = translate_preserving_placeholders(self._translate_blocks, batch, options)
                 results.update(zip(batch, found, strict=True))
                 if self._on_progress:
                     self._on_progress(len(results), len(needs_alignment))
         return results
-
-    def _find_batches(self, blocks: Sequence[ProtectedBlock]) -> Iterator[Sequence[ProtectedBlock]]:
-        size = _BATCH_SIZE if self._on_progress else max(len(blocks), 1)
-        for start in range(0, len(blocks), size):
-            yield blocks[start : start + size]
