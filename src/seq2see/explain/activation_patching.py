@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from seq2see.errors import InputError
-from seq2see.explain.intervention_types import named_attention_modules
-from seq2see.explain.patched_model import copy_with_replaced_modules
+from seq2see.explain.interventions import copy_with_replaced_modules, named_attention_modules
 from seq2see.model import Transformer
 from seq2see.model.attention import MultiHeadAttention
 from seq2see.model.basic_modules import FeedForward
