@@ -34,7 +34,7 @@ SENTENCES = (
     "A fox 🦊",
     "狐狸跑了。",
 )
-MARKERS = ("", "", "  ", "- ", "\t* ", "1. ", "(a) ", "# ", "> ")
+MARKERS = ("", "", "  ", "- ", "\t* ", "1. ", "(a) ", "# ", "> ", "> - 1.2. ")
 LINES = st.builds(
     lambda marker, sentences, space, end: marker + space.join(sentences) + end,
     st.sampled_from(MARKERS),

@@ -13,6 +13,7 @@ UNREADABLE = {
     "wide.txt": (TEXT.encode("utf-16"), "must be UTF-8, but is UTF-16 or UTF-32: convert it"),
     "wider": (TEXT.encode("utf-32"), "iconv -f UTF-16 -t UTF-8"),
     "unmarked.txt": (TEXT.encode("utf-16-le"), "has zero bytes"),
+    "late.txt": (TEXT.encode() * 20_000 + b"The\0 dog\n", "has zero bytes"),
     "compressed.gz": (gzip.compress(TEXT.encode("utf-16")), "must be UTF-8, but is UTF-16"),
     "a.pdf": (b"%PDF-1.4\n1 0 obj\n", "but not .pdf: convert it first"),
     "a.RTF": (rb"{\rtf1 The dog}", "supported are plain text and .html, .htm, .srt, .vtt, .po"),

@@ -186,7 +186,7 @@ def check_model_path_not_file(model: Path, file: str) -> None:
 def check_file_to_translate(file: str, model: Path) -> None:
     """Raise InputError if a file does not exist, or is neither text nor a supported document."""
     from seq2see.data.readers import READ_BYTES, is_compressed, open_decompressed_binary
-    from seq2see.documents.plain_text import check_is_text
+    from seq2see.documents.plain_text import check_is_text, check_no_zero_bytes
 
     if file == STANDARD_INPUT:
         return
@@ -204,6 +204,8 @@ def check_file_to_translate(file: str, model: Path) -> None:
     if path.is_file() and not is_document(file):  # a pipe can be read only once
         with open_decompressed_binary(file) as opened:
             check_is_text(opened.read(READ_BYTES), file)
+            for block in iter(lambda: opened.read(READ_BYTES), b""):
+                check_no_zero_bytes(block, file)
 
 
 # --- paths of results ---

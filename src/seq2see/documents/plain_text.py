@@ -78,6 +78,11 @@ def check_is_text(data: bytes, file_name: str) -> None:
             f"{file_name} must be UTF-8, but is UTF-16 or UTF-32: convert it, for example with "
             "`iconv -f UTF-16 -t UTF-8`"
         )
+    check_no_zero_bytes(data, file_name)
+
+
+def check_no_zero_bytes(data: bytes, file_name: str) -> None:
+    """Raise InputError if a part of a file has zero bytes, which text does not have."""
     if b"\0" in data:
         raise InputError(
             f"{file_name} must be text in UTF-8, but has zero bytes: "

@@ -25,6 +25,7 @@ from seq2see.text.tokenizer import (
 )
 from seq2see.text.training_text_statistics import TrainingTextStatistics, find_length_ratio
 from seq2see.translator.constraints import LexicalConstraints
+from seq2see.translator.text_translation import LINE_BREAK
 from seq2see.translator.translation import (
     AlignmentLink,
     ScoredToken,
@@ -169,7 +170,7 @@ def is_too_short(source: str, text: str, languages: tuple[str, str], z_score: fl
 
     `z_score` is that of its length ratio. The sentences are counted if it is below the mean.
     """
-    if z_score < -MAX_LENGTH_DEVIATIONS:
+    if z_score < -MAX_LENGTH_DEVIATIONS or not text.strip():
         return True
     if z_score >= 0 or not may_have_several_sentences(source):
         return False
@@ -222,11 +223,12 @@ class ResultBuilder:
             for hypothesis in hypotheses
         ]
         tokenizer = self.tokenizers.target
-        texts = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self.threads)
-        retokenized: Sequence[Sequence[int] | None] = [None] * len(texts)
+        decoded = tokenizer.decode_batch([h.tokens_without_eos for _, h in pairs], self.threads)
+        retokenized: Sequence[Sequence[int] | None] = [None] * len(decoded)
         if self.options.check_retokenization:
+            texts = [LINE_BREAK.sub(" ", text) for text in decoded]
             retokenized = tokenizer.encode_batch(texts, self.threads)
-        columns = zip(pairs, texts, retokenized, self._score_targets(pairs), strict=True)
+        columns = zip(pairs, decoded, retokenized, self._score_targets(pairs), strict=True)
         translations = starmap(self._build_translation, columns)
         for hypotheses in hypotheses_per_segment:
             if not hypotheses:
@@ -251,11 +253,13 @@ class ResultBuilder:
     def _build_translation(
         self,
         pair: tuple[SourceSegment, Hypothesis],
-        text: str,
+        decoded: str,
         retokenized_ids: Sequence[int] | None,
         scores: TargetScores,
     ) -> Translation:
         segment, hypothesis = pair
+        # A model that produces bytes may produce a line break, but a line is translated to a line.
+        text = LINE_BREAK.sub(" ", decoded)
         source, log_prob, tokens = segment.span.text, hypothesis.log_prob, hypothesis.tokens
         ids = list(hypothesis.tokens_without_eos)
         flags = tuple(
@@ -277,10 +281,10 @@ class ResultBuilder:
             text,
             hypothesis.score,
             log_prob,
-            tokens=build_scored_tokens(self.tokenizers.target, tokens, log_probs, text)
+            tokens=build_scored_tokens(self.tokenizers.target, tokens, log_probs, decoded)
             if self.options.token_scores
             else (),
-            alignment=self._align_words(pair, text, scores) if self.options.alignment else (),
+            alignment=self._align_words(pair, decoded, scores) if self.options.alignment else (),
             flags=flags,
             unmet_constraints=unmet,
             sentences=(SentencePairOffsets(0, len(source), 0, len(text), log_prob, flags, unmet),),

@@ -37,10 +37,27 @@ from seq2see.translator.translation import (
     join_translations,
 )
 
+LINE_BREAK = re.compile(r"[\r\n\u2028\u2029]")
 _LINE = re.compile(r"[^\r\n\u2028\u2029]+")
 _BOM = "\ufeff"
-_LIST_MARKER = re.compile(r"\s*(?:[-*+•–—‣◦]|#{1,6}|>|\(?(?:\d{1,3}|[a-z])[.)])\s+")
-"""Bullet or number at the beginning of a list item, with the white space around it."""
+_LIST_MARKER = re.compile(
+    r"""
+    \s*
+    (?:
+        (?:
+            [-*+•·–—‣◦▪■●○►▸✓☐☑]
+            | >{1,9}
+            | \#{1,6}
+            | \[[ xX]\]  # task of a checklist
+            | \(?(?:\d{1,3}(?:\.\d{1,3})*|[a-z]|[ivx]{2,4}|[IVX]{2,4})[.)]  # not I., an initial
+            | \(?[A-Z]\)
+        )
+        \s+
+    )+
+    """,
+    re.VERBOSE,
+)
+"""Bullets and numbers at the beginning of a list item, with the white space around them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +143,7 @@ def find_lines(text: str, protected: Sequence[IndexRange] = ()) -> Iterator[Text
 
 
 def extract_list_marker(line: str) -> str:
-    """Return the marker at the beginning of a list item, or an empty string."""
+    """Return the markers at the beginning of a list item, or an empty string."""
     match = _LIST_MARKER.match(line)
     return match[0] if match else ""
 
