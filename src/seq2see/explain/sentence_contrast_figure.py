@@ -23,6 +23,8 @@ from seq2see.explain.sentence_contrast import SentenceContrast
 
 MIN_SCALE = 3.0
 """Minimum range of the axes, in nats, so that small effects look small."""
+MIN_SHOWN_SHIFT = 0.3
+"""Heads that move the preference by less, in nats, are not drawn."""
 _COLORS, _COLOR_MAPS = (draw.BLUE, draw.ORANGE), ("Blues", "Oranges")
 """For the first and the second sentence."""
 _BAR_WIDTH = 0.38
@@ -173,11 +175,13 @@ def _list_attention_rows(contrast: SentenceContrast) -> list[_AttentionRow]:
     """Return the attention rows of the largest heads, and those of the pronoun."""
     rows = []
     for head in contrast.shown_heads:
-        label = f"{head.address}.{head.head} at “{head.query}” ({abs(head.shift):.1f} nats)"
+        if abs(head.shift) < MIN_SHOWN_SHIFT:
+            continue
+        label = f"{head.address}.{head.head} from “{head.query}” ({abs(head.shift):.1f} nats)"
         rows += [_AttentionRow(label, index, row) for index, row in enumerate(head.attention)]
     for index, sentence in enumerate(contrast.sentences):
         if sentence.pronoun_attention:
-            label = f"encoder at “{contrast.pronoun}”"
+            label = f"encoder from “{contrast.pronoun}”"
             if sentence.isolated_preference is not None:
                 change = abs(sentence.isolated_preference - sentence.preference)
                 label += f" (isolated: {change:.1f} nats)"
@@ -198,5 +202,5 @@ def _draw_attention(axes: Axes, contrast: SentenceContrast, rows: Sequence[_Atte
     axes.set_xticks(range(len(labels)), labels)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
     axes.yaxis.tick_right()
-    axes.set_title("Attention of the heads with the largest effect")
+    axes.set_title(f"Attention of heads with an effect of {MIN_SHOWN_SHIFT} nats or more")
     draw.style_axes_frame(axes)
