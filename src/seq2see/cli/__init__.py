@@ -28,6 +28,7 @@ from seq2see.cli.lab_experiments import app as lab
 from seq2see.cli.options import expand_option_groups
 from seq2see.cli.score_log_probability import score
 from seq2see.cli.serve import serve
+from seq2see.cli.standard_streams import reopen_closed_streams
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
@@ -73,6 +74,7 @@ def _options(
 
 def main() -> None:
     """Run the command."""
+    reopen_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # characters that the terminal lacks
     app()

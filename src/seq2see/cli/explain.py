@@ -13,7 +13,7 @@ import typer
 
 from seq2see.cli import options, usage_errors
 from seq2see.cli.inputs import check_extension, check_output_path
-from seq2see.errors import ConfigError, Problem
+from seq2see.errors import ConfigError, Problem, reading
 from seq2see.registries import FIGURE_FORMATS
 
 if TYPE_CHECKING:
@@ -146,7 +146,10 @@ def explain(
         )
     else:
         assert text is not None
-        sentence = sys.stdin.read().strip() if text == "-" else text
+        sentence = text
+        if text == "-":
+            with reading("standard input"):
+                sentence = sys.stdin.read().strip()
         try:
             trace = trace_sentence(
                 translator,

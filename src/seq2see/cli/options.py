@@ -69,7 +69,7 @@ import typer
 
 from seq2see.cli import inputs
 from seq2see.cli.usage_errors import collecting, given_options, option_name, raise_problems
-from seq2see.errors import ConfigError, Problem
+from seq2see.errors import ConfigError, Problem, reading
 from seq2see.registries import METRICS, EngineName, Precision, Tokenization
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class CorpusOptions:
         with tempfile.TemporaryDirectory() as directory:
             if files == [inputs.STANDARD_INPUT]:
                 files = [str(Path(directory, "standard-input.tsv"))]
-                with Path(files[0]).open("wb") as copy:
+                with Path(files[0]).open("wb") as copy, reading("standard input"):
                     shutil.copyfileobj(sys.stdin.buffer, copy)
             languages = inputs.parse_languages(self.languages) or inputs.infer_languages(files)
             config = inputs.build_corpus_config(files, self.columns, self.format_name)

@@ -81,7 +81,8 @@ def open_decompressed_binary(path: str) -> Iterator[IO[bytes]]:
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.ZstdError, EOFError) as error:
         raise InputError(f"{path} is damaged: {error}") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+        name = "standard input" if path == STANDARD_INPUT else path
+        raise InputError(f"{name} cannot be read: {error.strerror or error}") from None
 
 
 def _open(path: str) -> AbstractContextManager[IO[bytes]]:
