@@ -16,6 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from seq2see.regular_files import open_regular_file, read_regular_file
+
+MAX_MANIFEST_BYTES = 1 << 24
 PARTIAL_SUFFIX = ".partial"
 MANIFEST_FILE = "manifest.json"
 """Name of the file with the checksums of the other files of a directory."""
@@ -87,9 +90,12 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def compute_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
+def compute_sha256(path: Path, max_bytes: int | None = None) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits.
+
+    Raises OSError if it is not a regular file or has more than `max_bytes`.
+    """
+    with open_regular_file(path, max_bytes) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -102,7 +108,7 @@ def write_manifest(directory: Path, content: Mapping[str, Any]) -> None:
 def read_verified_manifest(directory: Path) -> dict[str, Any] | None:
     """Return the content of the manifest, or None if a byte of any file has changed."""
     try:
-        data = (directory / MANIFEST_FILE).read_bytes()
+        data = read_regular_file(directory / MANIFEST_FILE, MAX_MANIFEST_BYTES)
         content: dict[str, Any] = json.loads(data)["content"]
         return content if data == _format_manifest(directory, content) else None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):

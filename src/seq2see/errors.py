@@ -11,14 +11,32 @@ also a `ValueError`. Violated invariants inside the code are an `assert`, never 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that control a terminal or the direction of text, and halves of surrogate pairs."""
+
+
+def escape_control_characters(text: str) -> str:
+    """Return the text with control characters other than newlines as `\\u001b`.
+
+    Text from a model directory could otherwise clear the terminal or change what it shows.
+    """
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
 
 class Seq2SeeError(Exception):
     """An error that the user can correct; its message is one line that states how."""
+
+    def __str__(self) -> str:
+        """Return the message as one line without control characters."""
+        return escape_control_characters(super().__str__()).replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +72,7 @@ class ConfigError(Seq2SeeError, ValueError):
 
     def __str__(self) -> str:
         """Return all problems as one line."""
-        return "; ".join(map(str, self.problems))
+        return escape_control_characters("; ".join(map(str, self.problems))).replace("\n", " ")
 
 
 class InputError(Seq2SeeError, ValueError):

@@ -10,7 +10,7 @@
 The directory may contain other files. No file contains code that is executed.
 """
 
-from seq2see.bundle.bundle import Bundle as Bundle
+from seq2see.bundle.bundle import Bundle as Bundle, count_weights as count_weights
 from seq2see.bundle.manifest import (
     FORMAT_VERSION as FORMAT_VERSION,
     DatasetInfo as DatasetInfo,

@@ -28,9 +28,13 @@ from seq2see.bundle.manifest import (
 )
 from seq2see.errors import InputError
 from seq2see.model import ModelConfig, Transformer, count_parameters
+from seq2see.regular_files import read_regular_file
 from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text.tokenizer import MAX_TOKENIZER_BYTES
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 
+MAX_HEADER_BYTES = 100_000_000
+"""Maximum size of the header of a safetensors file, as in the library."""
 _STORABLE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _MANIFEST_FIELDS = ("languages", "special_tokens", "max_length", "provenance", "training_text")
 """Fields that the bundle and `config.json` have in common."""
@@ -155,8 +159,11 @@ class Bundle:
     @classmethod
     def _read(cls, directory: Path, config: bytes) -> Self:
         manifest = parse_manifest(directory / files.CONFIG_FILE, config)
+        max_bytes = {files.WEIGHTS_FILE: _max_weights_bytes(manifest.model)}
         paths = {
-            name: files.find_file_by_checksum(directory, name, checksum)
+            name: files.find_file_by_checksum(
+                directory, name, checksum, max_bytes.get(name, MAX_TOKENIZER_BYTES)
+            )
             for name, checksum in manifest.checksums.items()
         }
         tokenizers = _load_tokenizers(paths)
@@ -191,7 +198,7 @@ def _load_tokenizers(paths: Mapping[str, Path]) -> TokenizerPair:
     tokenizers = {}
     for name in [name for name in paths if name != files.WEIGHTS_FILE]:
         with files.error_context(paths[name]):
-            tokenizers[name] = Tokenizer(paths[name].read_bytes())
+            tokenizers[name] = Tokenizer(read_regular_file(paths[name], MAX_TOKENIZER_BYTES))
     return TokenizerPair.from_files(tokenizers)
 
 
@@ -227,6 +234,23 @@ def _build_meta_model(config: ModelConfig) -> Transformer:
         return Transformer.from_config(config)
 
 
+def count_weights(config: ModelConfig) -> int:
+    """Return the number of parameters of a model. Only one layer of each stack is built."""
+    model = _build_meta_model(config.replace(encoder_layers=1, decoder_layers=1))
+    stacks = (
+        (model.encoder.layers[0], config.encoder_layers),
+        (model.decoder.layers[0], config.decoder_layers),
+    )
+    return count_parameters(model) + sum(
+        (num_layers - 1) * count_parameters(layer) for layer, num_layers in stacks
+    )
+
+
+def _max_weights_bytes(config: ModelConfig) -> int:
+    """Return the maximum size of a file of weights that may be stored twice as float32."""
+    return 8 * count_weights(config) + MAX_HEADER_BYTES
+
+
 def _check_and_deduplicate_weights(
     config: ModelConfig, weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
@@ -235,6 +259,12 @@ def _check_and_deduplicate_weights(
     Raises:
         InputError: If the weights do not fit the config.
     """
+    num_layers = config.encoder_layers + config.decoder_layers
+    if len(weights) < num_layers:  # before thousands of layers are built
+        raise InputError(
+            f"the weights must fit the config, but there are only {len(weights)} for "
+            f"{num_layers} layers"
+        )
     model = _build_meta_model(config)
     first_names, expected = _find_first_names(model), model.state_dict()
     problems = _find_weight_problems(first_names, expected, weights)

@@ -8,6 +8,7 @@ writer that is killed at any time leaves a complete model, the old or the new on
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from safetensors import SafetensorError
 
 from seq2see.atomic_files import PARTIAL_SUFFIX, compute_sha256, flushed_file
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.regular_files import read_regular_file
 from seq2see.text.tokenizer import TOKENIZER_FILES
 
 CONFIG_FILE, CARD_FILE, WEIGHTS_FILE = "config.json", "README.md", "model.safetensors"
@@ -24,6 +26,9 @@ RUN_FILE = "run.json"
 """File that a training run writes at its start; the model is written at its end."""
 DAMAGED_HINT = "copy the whole model directory again"
 """Advice in errors about damaged files."""
+
+MAX_CONFIG_BYTES = 1 << 24
+"""Maximum size of `config.json`."""
 
 _LEFTOVER = re.compile(
     r"(model\.safetensors|(tokenizer|source|target)\.model)\.[0-9a-f]{16}"
@@ -43,7 +48,7 @@ def read_config_bytes(directory: Path) -> bytes:
         problem = "is a file" if directory.exists() else "does not exist"
         raise InputError(f"`{directory}` {problem}: give a model directory")
     try:
-        return (directory / CONFIG_FILE).read_bytes()
+        return read_regular_file(directory / CONFIG_FILE, MAX_CONFIG_BYTES)
     except FileNotFoundError:
         if (directory / RUN_FILE).exists():
             command = f"seq2see train RECIPE -o {directory} --resume"
@@ -69,19 +74,21 @@ def stat_config_file(directory: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def find_file_by_checksum(directory: Path, name: str, checksum: str) -> Path:
+def find_file_by_checksum(
+    directory: Path, name: str, checksum: str, max_bytes: int | None = None
+) -> Path:
     """Return the path of the file with this checksum: its final or its temporary name.
 
     Raises:
-        InputError: If the file is missing or has another checksum.
+        InputError: If the file is missing, has more than `max_bytes` or has another checksum.
     """
     path = directory / name
     with reading(f"`{path}`"):
         for candidate in (_temporary_path(directory, name, checksum), path):  # order of the rename
             with suppress(FileNotFoundError):  # it may have been renamed just now
-                if compute_sha256(candidate) == checksum:
+                if compute_sha256(candidate, max_bytes) == checksum:
                     return candidate
-    if not path.exists():
+    if not os.path.lexists(path):
         raise InputError(f"`{path}` is missing: {DAMAGED_HINT}")
     raise InputError(f"`{path}` is damaged or was replaced, its checksum is wrong: {DAMAGED_HINT}")
 

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from seq2see import __version__
 from seq2see.bundle.files import DAMAGED_HINT, WEIGHTS_FILE, error_context
 from seq2see.config import Config
-from seq2see.errors import InputError, Problem
+from seq2see.errors import InputError, Problem, escape_control_characters
 from seq2see.model import ModelConfig
 from seq2see.text import BOS_ID, EOS_ID
 from seq2see.text.tokenizer import JOINT_FILE, SOURCE_FILE, TARGET_FILE
@@ -182,13 +182,14 @@ def format_model_card(info: BundleMetadata, is_joint: bool, num_parameters: int)
     """Return the model card in Markdown."""
     source, target = info.languages
     provenance, facts = info.provenance, _describe_model(info, is_joint, num_parameters)
-    return _CARD.format(
+    card = _CARD.format(
         source=source,
         target=target,
         facts="\n".join(f"| {name} | {value} |" for name, value in facts),
         data="\n".join(map(_format_dataset, provenance.data)) or "Not recorded.",
         scores="\n".join(map(_format_score, provenance.scores)) or "Not measured.",
     )
+    return escape_control_characters(card)
 
 
 def _describe_model(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli.options import JsonOption
-from seq2see.errors import InputError
+from seq2see.errors import InputError, escape_control_characters
 from seq2see.registries import PRESETS
 
 if TYPE_CHECKING:
@@ -72,10 +72,11 @@ def _print_model(directory: Path, as_json: bool) -> None:
             "provenance": bundle.provenance.model_dump(),
             "engines": {"torch": None, "ctranslate2": problem},
         }
-        typer.echo(json.dumps(record, ensure_ascii=False))
+        typer.echo(escape_control_characters(json.dumps(record, ensure_ascii=False)))
     else:
         typer.echo(bundle.format_card().rstrip() + "\n\n## Training text\n")
-        typer.echo(format_training_text(bundle.training_text) + "\n\n## Available engines\n")
+        training_text = escape_control_characters(format_training_text(bundle.training_text))
+        typer.echo(training_text + "\n\n## Available engines\n")
         typer.echo("- torch: yes\n- ctranslate2: " + (f"no, {problem}" if problem else "yes"))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -22,6 +23,7 @@ from sentencepiece import SentencePieceProcessor
 
 from seq2see.atomic_files import atomic_write
 from seq2see.errors import InputError, reading
+from seq2see.regular_files import read_regular_file
 from seq2see.text import sentencepiece_file
 from seq2see.text.normalization import (
     check_surrogates,
@@ -34,6 +36,8 @@ from seq2see.text.subword_sampling import SEGMENTERS, SegmenterVocabulary, Subwo
 from seq2see.text.tokenizer_training import SpecialIds, TokenizerConfig, train_sentencepiece
 
 JOINT_FILE, SOURCE_FILE, TARGET_FILE = "tokenizer.model", "source.model", "target.model"
+MAX_TOKENIZER_BYTES = 1 << 28
+"""Maximum size of a tokenizer file."""
 TOKENIZER_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE)
 """Names of the files of a joint tokenizer, and of the tokenizers of each side."""
 
@@ -51,13 +55,20 @@ class Tokenizer:
     def __init__(self, serialized_model: bytes) -> None:
         self.serialized_model = serialized_model
         self._processor = _load_processor(serialized_model)
-        info = sentencepiece_file.read_sentencepiece_info(serialized_model)
+        try:
+            info = sentencepiece_file.read_sentencepiece_info(serialized_model)
+            config = json.loads(info.config_json) if info.config_json else None
+            self.config = TokenizerConfig.model_validate(config) if config is not None else None
+            """Settings of its training; None for a model of another system."""
+            _ = self.pieces  # all of them must be valid UTF-8
+        except (ValueError, LookupError, TypeError, RecursionError, struct.error) as error:
+            raise InputError(
+                f"this must be a SentencePiece model, but is damaged: {error}"
+            ) from None
         self.model_type = info.model_type
         """`bpe` or `unigram`."""
         self.user_defined_symbols = info.user_defined_symbols
         """Placeholders that are never split."""
-        self.config = TokenizerConfig(**json.loads(info.config_json)) if info.config_json else None
-        """Settings of its training; None for a model of another system."""
 
     @classmethod
     def train(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
@@ -72,7 +83,7 @@ class Tokenizer:
             InputError: If the file cannot be read or is no SentencePiece model.
         """
         with reading(f"`{path}`"):
-            content = Path(path).read_bytes()
+            content = read_regular_file(Path(path), MAX_TOKENIZER_BYTES)
         try:
             return cls(content)
         except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from seq2see.bundle import (
     ReportedScore,
     StartAndEndTokenIds,
     bundle,
+    count_weights,
     files,
 )
 from seq2see.errors import ConfigError, InputError, Seq2SeeError
@@ -278,7 +280,8 @@ def test_mismatched_weights_raise_input_error(joint: TokenizerPair) -> None:
         (weights | {bias: torch.zeros(16).int()}, "16 floats, but is 16 torch.int32 instead$"),
         ({n: w for n, w in weights.items() if n != bias}, f"{bias} is missing$"),
         ({n: w for n, w in weights.items() if n != TABLES[0]}, f"{TABLES[0]} is missing"),
-        ({}, "is missing; .* is missing; .* is missing; and so on$"),
+        (dict(list(weights.items())[:3]), "is missing; .* is missing; .* is missing; and so on$"),
+        ({}, "there are only 0 for 3 layers$"),
     ):
         with pytest.raises(InputError, match=f"the weights must fit the config, but .*{message}"):
             replace(ours, weights=wrong)
@@ -328,7 +331,32 @@ def test_model_directory_can_be_moved(saved: Path, tmp_path: Path) -> None:
     assert_same_model(before, Bundle.load(str(moved)).build_model())
 
 
+def test_number_of_weights_is_counted_without_building_all_layers(joint: TokenizerPair) -> None:
+    for settings in (*KINDS.values(), {"encoder_layers": 3, "decoder_layers": 2}):
+        config = config_of(joint, **settings)
+        assert count_weights(config) == count_parameters(Transformer.from_config(config))
+
+
+def test_model_card_has_no_control_characters(joint: TokenizerPair) -> None:
+    ours = make(joint)[1]
+    hostile = "\x1b[31m\x9b2J\u202e"
+    provenance = Provenance(version=hostile, commit=hostile, notes={hostile: hostile})
+    card = replace(ours, provenance=provenance, languages=(hostile, "fr")).format_card()
+    assert card.replace("\n", "").isprintable()
+    assert "\\u001b[31m\\u009b2J\\u202e" in card
+
+
 # --- damage ---
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replace_by_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
 
 
 def edit_config(change: Callable[[dict], object]) -> Callable[[Path], None]:
@@ -358,7 +386,22 @@ def with_checksum(name: str, content: bytes) -> Callable[[Path], None]:
     return damage
 
 
+SPECIAL_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    f"{kind} {name}": (lambda home, name=name, damage=damage: damage(home / name), message)
+    for name in ("config.json", "model.safetensors", "tokenizer.model")
+    for kind, damage, message in (
+        ("pipe", replace_by_pipe, f"{name}` cannot be read: it is a pipe or a device"),
+        ("device", replace_by_device, f"{name}` cannot be read: it is a pipe or a device"),
+        ("large", lambda path: os.truncate(path, 1 << 40), f"{name}` cannot be read: it has 1,099"),
+    )
+}
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    **SPECIAL_FILES,
+    "many layers": (
+        edit_config(lambda c: c["model"].update(encoder_layers=1000, decoder_layers=1000)),
+        "the weights must fit the config, but there are only .* for 2000 layers",
+    ),
     "no directory": (
         lambda home: home.rename(home.with_name("x")),
         "`.*model` does not exist: give",
@@ -653,10 +696,10 @@ def test_load_finds_a_file_renamed_meanwhile(old, tmp_path, monkeypatch) -> None
     temporary = path.replace(files._temporary_path(tmp_path, JOINT_FILE, checksum))
     real = compute_sha256
 
-    def late(candidate: Path) -> str:
+    def late(candidate: Path, max_bytes: int | None) -> str:
         if candidate == temporary:
             temporary.replace(path)
-        return real(candidate)
+        return real(candidate, max_bytes)
 
     monkeypatch.setattr(files, "compute_sha256", late)
     assert files.find_file_by_checksum(tmp_path, JOINT_FILE, checksum) == path

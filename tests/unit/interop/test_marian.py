@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,15 @@ class MaliciousObject:
         ({"activation_function": "tanh"}, "`activation_function` must be one of relu"),
         ({"d_model": None}, "`d_model` must be given"),
         ({"encoder_layers": 3}, "model.encoder.layers.2.self_attn.q_proj.weight"),
+        ({"activation_function": []}, "`activation_function` must be one of relu"),
+        ({"model_type": ["\x1b[2J"]}, r"model_type \['\\x1b\[2J'\]"),
+        ({"d_model": 0}, "config.json`: `d_model` must be at least 1"),
+        ({"encoder_attention_heads": 0, "decoder_attention_heads": 0}, "`heads` must be at least"),
+        ({"encoder_layers": 0}, "config.json`: `encoder_layers` must be at least 1"),
+        ({"eos_token_id": "</s>"}, "`eos_token_id` must be an integer, but is '</s>'"),
+        ({"scale_embedding": [1]}, "`scale_embedding` must be true or false"),
+        ({"dropout": float("nan")}, "`dropout` must be a finite number"),
+        ({"vocab_size": 2**40}, "config.json`: `vocab_size` must be at most"),
     ],
 )
 def test_unsupported_model_is_rejected(change, problem: str, opus: Path, tmp_path: Path) -> None:
@@ -164,6 +174,85 @@ def test_unsupported_model_is_rejected(change, problem: str, opus: Path, tmp_pat
     config = json.loads((directory / "config.json").read_text("utf-8"))
     (directory / "config.json").write_text(json.dumps({**config, **change}), "utf-8")
     with pytest.raises(InputError, match=problem):
+        interop.import_model(directory)
+
+
+ZERO = torch.zeros(1)
+HOSTILE_WEIGHTS: dict[str, tuple[Callable[[torch.Tensor], object], str]] = {
+    "list": (lambda weight: weight.tolist(), "is a list instead of a tensor"),
+    "stride 0": (lambda _: ZERO.expand(1 << 20, 1 << 20), "has 4,398,046,511,104 bytes, which are"),
+    "meta": (lambda weight: weight.to("meta"), r"stored floats \(strided, float32, meta\)"),
+    "sparse": (lambda weight: weight.to_sparse(), r"stored floats \(sparse_coo, float32, cpu\)"),
+    "quantized": (
+        lambda weight: torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8),
+        r"stored floats \(strided, qint8, cpu\)",
+    ),
+    "integers": (lambda weight: weight.long(), r"stored floats \(strided, int64, cpu\)"),
+    "scalar": (lambda _: torch.tensor(1.0), "model.shared.weight has shapes that do not fit"),
+    "other shape": (lambda weight: weight[:, :3], "the weights must fit the config, but"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz:DeprecationWarning", "ignore:.*quantiz:UserWarning")
+@pytest.mark.parametrize("kind", HOSTILE_WEIGHTS)
+def test_weights_that_are_no_plain_tensors_are_rejected(
+    kind: str, opus: Path, tmp_path: Path
+) -> None:
+    change, problem = HOSTILE_WEIGHTS[kind]
+    directory = tmp_path / "opus-mt-en-fr"
+    shutil.copytree(opus, directory)
+    weights = interop.marian._read_weights(directory)
+    (directory / "model.safetensors").unlink()
+    weights["model.shared.weight"] = change(weights["model.shared.weight"])
+    torch.save(weights, directory / "pytorch_model.bin")
+    with pytest.raises(InputError, match=problem) as caught:
+        interop.import_model(directory)
+    assert str(caught.value).isprintable()
+
+
+def test_compressed_weights_are_rejected(opus: Path, tmp_path: Path) -> None:
+    """They may be a thousand times as large in memory."""
+    directory = tmp_path / "opus-mt-en-fr"
+    shutil.copytree(opus, directory)
+    (directory / "model.safetensors").unlink()
+    with zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(1000))
+    with pytest.raises(InputError, match="cannot be read: it is compressed"):
+        interop.import_model(directory)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "source.spm", "vocab.json", "tokenizer_config.json"],
+)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_pipes_and_devices_are_rejected(name: str, kind: str, opus: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "opus-mt-en-fr"
+    shutil.copytree(opus, directory)
+    (directory / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(directory / name)
+    else:
+        (directory / name).symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=f"{name}` cannot be read: it is a pipe or a device"):
+        interop.import_model(directory)
+
+
+def test_piece_with_invalid_unicode_is_rejected(opus: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "opus-mt-en-fr"
+    shutil.copytree(opus, directory)
+    content = (directory / "source.spm").read_bytes()
+    (directory / "source.spm").write_bytes(content.replace("▁the".encode(), b"\xff\xfe\x81the"))
+    assert content != (directory / "source.spm").read_bytes()
+    with pytest.raises(InputError, match=r"source.spm`: this must be a SentencePiece model"):
+        interop.import_model(directory)
+
+
+def test_id_that_is_no_integer_is_rejected(opus: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "opus-mt-en-fr"
+    shutil.copytree(opus, directory)
+    (directory / "vocab.json").write_text('{"a": [0]}')
+    with pytest.raises(InputError, match="vocab.json`: the id of 'a' must be an integer"):
         interop.import_model(directory)
 
 
