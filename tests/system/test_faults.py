@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -60,8 +61,9 @@ from seq2see.cli import main
 main()
 """
 """A run that receives a signal in its seventh update; the speed measurement has fewer updates."""
-CALLS_PER_CHECKPOINT = 12
-"""Three files of tensors with a flush each, and flushes of four files and two directories."""
+CALLS_PER_CHECKPOINT = 16
+"""Three files of tensors with a flush each, three flushes of the manifest, and flushes of five
+files and two directories."""
 
 
 TWO_PROCESSES = ("train.processes=2", "train.max_updates=60", "validation.interval=30")
@@ -236,6 +238,27 @@ def workers_of(pid: int) -> list[int]:
 
 def command_line(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_damaged_checkpoint_is_replaced_by_the_previous_one(
+    train_here, uninterrupted: Path, tmp_path: Path, capfd
+) -> None:
+    directory = shutil.copytree(uninterrupted, tmp_path / "run")
+    for name in ("config.json", "model.safetensors"):
+        (directory / name).unlink()
+    flip_bit(directory / f"checkpoints/{UPDATES:09d}/optimizer.safetensors")
+    train_here(directory, resume=True)
+    assert (
+        f"The checkpoint of update {UPDATES} is damaged: its files do not match their checksums. "
+        f"It was renamed to {UPDATES:09d}.damaged; training continues from update {UPDATES - 4}.\n"
+    ) in capfd.readouterr().err
+    assert_bit_identical(directory, uninterrupted)
+
+
+def flip_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
 
 
 def test_signal_during_save_does_not_damage_checkpoint(

@@ -1,9 +1,9 @@
 """The state of a run, and its checkpoints, from which it resumes bit-exactly.
 
 A checkpoint is a directory `checkpoints/000012000`, named after its update. It contains the tensors
-of the state (`model.safetensors`, `optimizer.safetensors`, …) and `state.json`. It is written to a
-temporary directory, flushed and renamed, so that it is either complete or absent: killing the run
-at any time leaves the previous checkpoint intact.
+of the state (`model.safetensors`, `optimizer.safetensors`, …), `state.json`, and a manifest with
+the checksums of all files. It is written to a temporary directory, flushed and renamed, so that it is
+either complete or absent: killing the run at any time leaves the previous checkpoint intact.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, flushed_file
+from seq2see.atomic_files import (
+    PARTIAL_SUFFIX,
+    atomic_directory,
+    flushed_file,
+    read_verified_manifest,
+    write_manifest,
+)
 from seq2see.data.batch_loader import UpdateBatches
 from seq2see.data.batch_sampler import DataPosition
-from seq2see.errors import InputError, TrainingError
+from seq2see.errors import InputError, TrainingError, writing
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like
 from seq2see.training.optimization import LearningRateSchedule
@@ -165,10 +171,12 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tenso
 def load_optimizer_tensors(
     optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Set the moments of every weight."""
+    """Set the moments of every weight. Raise ValueError if one has another shape."""
     parameters = dict(model.named_parameters())
     for path, tensor in tensors.items():
         name, _, key = path.rpartition("/")
+        if tensor.dim() and tensor.shape != parameters[name].shape:
+            raise ValueError(f"{path} must have the shape of the weight, {parameters[name].shape}")
         optimizer.state[parameters[name]][key] = shard_like(tensor, parameters[name])
 
 
@@ -243,6 +251,7 @@ class CheckpointDirectory:
                 names = {part: sorted(own) for part, own in tensors.items()}
                 content = json.dumps({"tensors": names, **values})
                 (directory / STATE_FILE).write_text(content, "utf-8")
+                write_manifest(directory, {})
         except (OSError, SafetensorError) as error:
             raise TrainingError(
                 f"{path} cannot be written: {getattr(error, 'strerror', None) or error}; "
@@ -250,10 +259,39 @@ class CheckpointDirectory:
             ) from error
         self._delete_old({progress.best_update, progress.update})
 
+    def set_aside_damaged(self) -> list[str]:
+        """Rename damaged checkpoints after the last intact one; return a remark on each of them.
+
+        Raise InputError if there are checkpoints and all of them are damaged.
+        """
+        damaged: list[int] = []
+        for update in reversed(self.saved_updates()):
+            if read_verified_manifest(self.path(update)) is not None:
+                with writing(self.directory):
+                    return [self._set_aside(number, update) for number in damaged]
+            damaged.append(update)
+        if damaged:
+            raise InputError(
+                f"all checkpoints in {self.directory} are damaged: delete them to start again"
+            )
+        return []
+
+    def _set_aside(self, update: int, previous: int) -> str:
+        path = self.path(update)
+        renamed = path.with_name(f"{path.name}.damaged")
+        shutil.rmtree(renamed, ignore_errors=True)
+        path.rename(renamed)
+        return (
+            f"The checkpoint of update {update:,} is damaged: its files do not match their "
+            f"checksums. It was renamed to {renamed.name}; training continues from update "
+            f"{previous:,}."
+        )
+
     def restore_last(self, state: TrainingState) -> None:
         """Restore the state from the last checkpoint, if there is one.
 
-        Raise InputError if the checkpoint is damaged.
+        The checksums are not compared again; `set_aside_damaged` has done so. Raise InputError if
+        the checkpoint cannot be read.
         """
         updates = self.saved_updates()
         if not updates:
@@ -328,6 +366,8 @@ def average_checkpoints(directories: Sequence[Path]) -> dict[str, Tensor]:
     total: dict[str, Tensor] = {}
     for directory in directories:
         with _reading_checkpoint(directory):
+            if read_verified_manifest(directory) is None:
+                raise ValueError("its files do not match their checksums")
             weights = load_file(directory / "model.safetensors")
         for name, tensor in weights.items():
             total[name] = total.get(name, 0) + tensor.double()

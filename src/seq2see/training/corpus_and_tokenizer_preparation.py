@@ -33,6 +33,7 @@ from seq2see.text.training_text_statistics import (
     measure_training_text,
 )
 from seq2see.training.builder import RunBuilder
+from seq2see.training.checkpoints import CheckpointDirectory
 from seq2see.training.process_and_update_counts import choose_processes
 from seq2see.training.run_directory import CorpusRecord, RunPlan
 
@@ -64,6 +65,8 @@ def prepare_run(
     prepared_text = None if is_resumed else _read_training_text(builder, on_stage)
     directory.path.mkdir(parents=True, exist_ok=True)
     with directory.lock():
+        checkpoints = CheckpointDirectory(directory.checkpoints, builder.run_config.checkpoints)
+        damage = checkpoints.set_aside_damaged() if is_resumed else []
         if prepared_text:
             directory.check_can_start()  # another run may have started meanwhile
             tokenizers, statistics = prepared_text
@@ -73,7 +76,7 @@ def prepare_run(
         # raise their errors before the start
         _ = builder.model_config, builder.batch_sampler, directory.read_training_text()
         processes = plan.processes if plan else _choose_processes(builder)
-        yield RunReadyToStart(processes, [*_notes(builder, processes)])
+        yield RunReadyToStart(processes, [*damage, *_notes(builder, processes)])
 
 
 def _load_plan(builder: RunBuilder) -> RunPlan:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from seq2see.errors import InputError
 from seq2see.training import checkpoints
@@ -98,6 +99,49 @@ def test_checkpoint_with_missing_file_is_damaged(tmp_path: Path) -> None:
     run.checkpoints.restore_last(run.state)
     (run.checkpoints.path(4) / "optimizer.safetensors").unlink()
     with pytest.raises(InputError, match="000000004 is damaged: .*optimizer.safetensors"):
+        run.checkpoints.restore_last(run.state)
+
+
+def test_damaged_checkpoints_are_set_aside(tmp_path: Path) -> None:
+    run = Run(tmp_path, interval=4, keep_last=5)
+    run.save(4, 8, 12, 16)
+    assert run.checkpoints.set_aside_damaged() == []
+    for update, name in ((12, "state.json"), (16, "optimizer.safetensors")):
+        file = run.checkpoints.path(update) / name
+        file.write_bytes(bytes([file.read_bytes()[0] ^ 4]) + file.read_bytes()[1:])
+    (tmp_path / "000000012.damaged").mkdir()
+    notes = run.checkpoints.set_aside_damaged()
+    assert [note.split(" is damaged")[0] for note in notes] == [
+        "The checkpoint of update 16",
+        "The checkpoint of update 12",
+    ]
+    assert all(note.endswith("training continues from update 8.") for note in notes)
+    run.checkpoints.restore_last(run.state)
+    assert run.state.progress.update == 8
+    run.save(12)
+    assert run.checkpoints.saved_updates() == [4, 8, 12]
+
+
+def test_error_if_all_checkpoints_are_damaged(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.save(4)
+    (run.checkpoints.path(4) / "manifest.json").unlink()
+    with pytest.raises(InputError, match="are damaged: delete them to start again"):
+        run.checkpoints.set_aside_damaged()
+    assert run.checkpoints.saved_updates() == [4]
+
+
+def test_moment_of_another_shape_is_rejected(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.state.model.weight.grad = torch.ones(1, 1)
+    run.state.optimizer.step()
+    run.save(4)
+    file = run.checkpoints.path(4) / "optimizer.safetensors"
+    tensors = load_file(file)
+    save_file({name: tensor.expand(1, 1).clone() for name, tensor in tensors.items()}, file)
+    run.checkpoints.restore_last(run.state)
+    save_file({name: torch.zeros(2, 1) for name in tensors}, file)
+    with pytest.raises(InputError, match="must have the shape of the weight"):
         run.checkpoints.restore_last(run.state)
 
 
