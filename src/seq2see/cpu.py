@@ -1,4 +1,5 @@
-"""CPU specifics: fast matrix products, memory allocation, garbage collection, number of threads.
+"""CPU specifics: fast matrix products, memory allocation, garbage collection, number of threads,
+size of the memory.
 
 On a CPU, oneDNN multiplies matrices that are as wide as a vocabulary in five sixths of the time of
 the library that torch uses by default. Torch exposes it through operators for its own compiler,
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import mmap
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -22,6 +25,12 @@ from torch import Tensor
 # N rows, I inputs, O outputs
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of glibc's mallopt
+_CGROUP_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+MAX_THREADS = 1024
+"""Maximum number of CPU threads of a process."""
 _MAX_HEAP_BLOCK = 1 << 30
 """Larger blocks of memory, in bytes, are not allocated on the heap."""
 
@@ -80,6 +89,23 @@ def gc_frozen() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def find_memory_size() -> float:
+    """Return the memory that this process may use, in bytes, with swap space; infinity if unknown.
+
+    It is that of the machine, or the limit of its container.
+    """
+    limits = [math.inf]
+    for path in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # not a number: no limit
+            limits.append(int(Path(path).read_text("ascii")))
+    with suppress(OSError, ValueError, KeyError):
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        columns = (line.split() for line in lines)
+        sizes = {name: int(size) << 10 for name, size, *_ in columns}
+        limits.append(sizes["MemTotal:"] + sizes.get("SwapTotal:", 0))
+    return min(limits)
 
 
 def count_available_cores() -> int:

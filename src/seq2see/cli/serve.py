@@ -23,7 +23,7 @@ def serve(
     create_key: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     limits: Annotated[list[str] | None, typer.Option("--limit", metavar="KEY=VALUE")] = None,
     engine: EngineName = "auto",
-    threads: Annotated[int | None, typer.Option(min=1)] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024)] = None,
     precision: Precision = "float32",
     beam_size: Annotated[int, typer.Option(min=1)] = 5,
     runs: Annotated[Path | None, typer.Option(metavar="DIRECTORY")] = None,

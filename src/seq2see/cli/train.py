@@ -32,6 +32,7 @@ def train(
     """
     from seq2see.cli.training_run import is_main_process, train_from_recipe
     from seq2see.settings import Recipe
+    from seq2see.settings.recipe import name_origins
     from seq2see.training.run_directory import RunDirectory
 
     _check_is_recipe(recipe, overrides or [])
@@ -42,7 +43,12 @@ def train(
     # A mistyped name would cost hours of training.
     if resume and not RunDirectory(run_directory).has_run and is_main_process():
         typer.echo(f"seq2see: {run_directory} has no run to resume: starting a new one", err=True)
-    train_from_recipe(settings, recipe.parent, run_directory, resume)
+    try:
+        train_from_recipe(settings, recipe.parent, run_directory, resume)
+    except ConfigError as error:  # the settings fit neither the machine nor the run to resume
+        if not all(problem.field for problem in error.problems):
+            raise
+        raise name_origins(error, recipe, overrides or []) from None
 
 
 def _check_is_recipe(recipe: Path, overrides: list[str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from seq2see.bundle import Bundle, StartAndEndTokenIds
 from seq2see.config import Config
-from seq2see.cpu import resolve_threads, tune_malloc
+from seq2see.cpu import MAX_THREADS, resolve_threads, tune_malloc
 from seq2see.engines.base import BatchResult, Engine, ProcessorFactory, TargetScores, TokenIds
 from seq2see.engines.ctranslate2_conversion import (
     find_ctranslate2_unsupported_features,
@@ -116,7 +116,7 @@ class EngineOptions(Config):
 
     engine: EngineName
     precision: Precision
-    threads: int | None = Field(ge=1)
+    threads: int | None = Field(ge=1, le=MAX_THREADS)
 
 
 def load_engine(

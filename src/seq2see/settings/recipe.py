@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from seq2see.config import Config, deep_merge, parse_override_as_dict
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.training.config import RunConfig, list_model_setting_names
 
 _SECTIONS = (
@@ -47,9 +47,7 @@ class Recipe(RunConfig):
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise InputError(f"{path} must be TOML, but: {error}") from None
         except ConfigError as error:
-            raise ConfigError(
-                *(f"{_find_origin(p.field, path, overrides)}: {p}" for p in error.problems)
-            ) from None
+            raise name_origins(error, path, overrides) from None
 
     def to_toml(self) -> str:
         """Return the recipe as TOML with a comment for each key.
@@ -75,13 +73,23 @@ def list_setting_names() -> list[str]:
     return [f"{section}.{key}" for section, names in keys.items() for key in names]
 
 
-def _find_origin(name: str, path: Path | str, overrides: Sequence[str]) -> str:
-    """Return the override that sets a setting, otherwise the file."""
-    for override in overrides:
-        key = override.partition("=")[0].strip()
-        if key == name or key.startswith(f"{name}."):
+def name_origins(error: ConfigError, path: Path | str, overrides: Sequence[str]) -> ConfigError:
+    """Return the error with the override or the file that each of its problems comes from."""
+    return ConfigError(*(f"{_find_origin(p, path, overrides)}: {p}" for p in error.problems))
+
+
+def _find_origin(problem: Problem, path: Path | str, overrides: Sequence[str]) -> str:
+    """Return the last override of the setting.
+
+    Without one, return the file, with the overrides of settings that the message names.
+    """
+    keys = {override: override.partition("=")[0].strip() for override in overrides}
+    for override in reversed(overrides):
+        key, name = keys[override], problem.field
+        if f"{key}.".startswith(f"{name}.") or f"{name}.".startswith(f"{key}."):
             return override
-    return str(path)
+    named = [o for o in overrides if f"`{keys[o].rpartition('.')[2]}`" in problem.message]
+    return " with ".join([str(path), *named])
 
 
 _COMMENT_WIDTH = 98

@@ -2,8 +2,8 @@
 
 A checkpoint is a directory `checkpoints/000012000`, named after its update. It contains the tensors
 of the state (`model.safetensors`, `optimizer.safetensors`, …), `state.json`, and a manifest with
-the checksums of all files. It is written to a temporary directory, flushed and renamed, so that it is
-either complete or absent: killing the run at any time leaves the previous checkpoint intact.
+the checksums of all files. It is written to a temporary directory, flushed and renamed, so that it
+is either complete or absent: killing the run at any time leaves the previous checkpoint intact.
 """
 
 from __future__ import annotations

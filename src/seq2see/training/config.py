@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from seq2see.config import Config
+from seq2see.cpu import MAX_THREADS
 from seq2see.data.batch_loader import BatchConfig
 from seq2see.data.corpus_config_and_reading import DataConfig
 from seq2see.errors import ConfigError, Problem
@@ -16,6 +17,9 @@ from seq2see.model import ATTENTION_KINDS, ModelConfig
 from seq2see.registries import ValidationMetric
 from seq2see.text import PAD_ID, TokenizerConfig
 from seq2see.training.optimization import OptimizerConfig, ScheduleConfig
+
+MAX_PROCESSES = 1024
+"""Maximum number of worker processes on a machine."""
 
 
 class TrainingLimitsAndHardwareConfig(Config):
@@ -33,11 +37,11 @@ class TrainingLimitsAndHardwareConfig(Config):
     computed from the speed measured at the start."""
     batches_per_update: int = Field(default=1, ge=1)
     """Number of batches per update over all processes (gradient accumulation)."""
-    processes: int | None = Field(default=None, ge=1)
+    processes: int | None = Field(default=None, ge=1, le=MAX_PROCESSES)
     """Number of worker processes on this machine. Default: one per GPU; on a CPU, one per core
     (with at least 1,024 tokens per batch each) or a single one with all threads, whichever is
     faster."""
-    threads: int | None = Field(default=None, ge=1)
+    threads: int | None = Field(default=None, ge=1, le=MAX_THREADS)
     """Number of CPU threads per process. Default: OMP_NUM_THREADS (a 1 set by torchrun is ignored),
     otherwise the number of cores divided by the number of processes."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"

@@ -34,6 +34,7 @@ from seq2see.text.training_text_statistics import (
 )
 from seq2see.training.builder import RunBuilder
 from seq2see.training.checkpoints import CheckpointDirectory
+from seq2see.training.memory_estimate import check_memory
 from seq2see.training.process_and_update_counts import choose_processes
 from seq2see.training.run_directory import CorpusRecord, RunPlan
 
@@ -59,8 +60,7 @@ def prepare_run(
     directory = builder.directory
     directory.check_can_start(resume)
     is_resumed = directory.has_run
-    if "train.init_from" in builder.pretrained_models:
-        _ = builder.model_config  # raises its errors before anything is written
+    _check_memory(builder)
     plan = _load_plan(builder) if is_resumed else None
     prepared_text = None if is_resumed else _read_training_text(builder, on_stage)
     directory.path.mkdir(parents=True, exist_ok=True)
@@ -77,6 +77,18 @@ def prepare_run(
         _ = builder.model_config, builder.batch_sampler, directory.read_training_text()
         processes = plan.processes if plan else _choose_processes(builder)
         yield RunReadyToStart(processes, [*damage, *_notes(builder, processes)])
+
+
+def _check_memory(builder: RunBuilder) -> None:
+    """Raise ConfigError if the model or the batches do not fit into the memory."""
+    config = builder.run_config
+    if "train.init_from" in builder.pretrained_models:
+        model = builder.model_config
+    else:
+        size = config.tokenizer.vocab_size
+        model = config.build_model_config(size, None if config.tokenizer.joint else size)
+    processes = choose_processes(config.train.processes, config.batches.max_tokens)
+    check_memory(config, model, processes)
 
 
 def _load_plan(builder: RunBuilder) -> RunPlan:

@@ -123,6 +123,27 @@ def test_problem_names_the_file_or_override(tmp_path: Path) -> None:
     )
 
 
+def test_problem_names_the_last_override_of_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(Recipe(**RECIPE).to_toml())
+    for overrides, start in (
+        (["batches.max_tokens=1024", "batches.max_tokens=0"], "batches.max_tokens=0: `batches.max"),
+        (
+            ["train={max_updates=0}"],
+            "train={max_updates=0}: `train.max_updates` must be at least 1",
+        ),
+        (
+            ["train.seed=2", "batches.max_length=99999"],
+            f"{path} with batches.max_length=99999: `batches.max_tokens` must be at least 200000",
+        ),
+        (["train.threads=100000"], "train.threads=100000: `train.threads` must be at most 1024"),
+        (["train.processes=99999"], "train.processes=99999: `train.processes` must be at most"),
+    ):
+        with pytest.raises(ConfigError) as raised:
+            Recipe.read(path, overrides)
+        assert str(raised.value).startswith(start)
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
