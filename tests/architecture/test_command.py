@@ -76,6 +76,23 @@ def test_every_command_has_help(command: str) -> None:
     assert f"seq2see {command}" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("seq2see tra", ["train", "translate"]),
+        ("seq2see translate --eng", ["--engine"]),
+        ("seq2see translate --engine c", ["ctranslate2"]),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(
+    line: str, completions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_SEQ2SEE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    assert seq2see().stdout.split() == completions
+
+
 def test_version() -> None:
     assert seq2see("--version").stdout == f"seq2see {__version__}\n"
 

@@ -39,7 +39,6 @@ app = typer.Typer(
     help="Train, run, serve and inspect Transformer translation models.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich would make --help slow
 )

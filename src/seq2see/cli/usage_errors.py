@@ -87,7 +87,11 @@ class OneLineErrorGroup(_FlagsWithoutValue, TyperGroup):
     """A group of commands whose errors are one line."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
-        """Run a command and exit; print an error that the user can correct as one line."""
+        """Run a command and exit; print an error that the user can correct as one line.
+
+        If the shell asks for completions, print them instead.
+        """
+        self._main_shell_completion({}, "seq2see")
         message, status = "", 0
         try:
             try:

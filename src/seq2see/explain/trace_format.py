@@ -1,7 +1,7 @@
 """Types of a trace: everything that was recorded while one sentence was translated.
 
-The command line, notebooks and web pages read these types. `docs/trace.md` describes the JSON.
-Raise `TRACE_VERSION` when a change would break a reader of the old format. Indices of layers,
+The command line, notebooks and web pages read these types; `docs/trace-format.md` describes the
+JSON. Raise `TRACE_VERSION` when a change would break a reader of the old format. Indices of layers,
 heads, tokens and steps start at 0.
 """
 
@@ -330,7 +330,7 @@ class SavableResult(TraceBaseModel):
     """Base class of a trace and of reports: results that can be written to a file."""
 
     def to_json(self) -> str:
-        """Return one line of JSON; `docs/trace.md` describes that of a trace."""
+        """Return one line of JSON; `docs/trace-format.md` describes that of a trace."""
         return self.model_dump_json()
 
     def to_html(self) -> str:
