@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seq2see.data.readers import SentencePair, read_tsv
+from seq2see.data.formats.tables import read_tsv
+from seq2see.data.readers import SentencePair
 from seq2see.keyed_random import sample_reservoir
 from seq2see.text import TokenizerConfig, TokenizerPair, split_sentences
 from seq2see.text.languages import has_letter

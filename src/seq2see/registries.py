@@ -1,4 +1,4 @@
-"""The choices that options offer by name: engines, model presets, metrics, document formats.
+"""The choices that options offer by name: engines, model presets, metrics, file formats.
 
 This module imports nothing slow, such as torch, and no optional dependency: a module that a
 table names is imported when it is needed.
@@ -59,6 +59,87 @@ if TYPE_CHECKING:
 else:
     MetricName = Literal[tuple(METRICS)]
     ValidationMetric = Literal["loss", *METRICS]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFormat:
+    """A format of parallel text."""
+
+    name: str
+    extensions: tuple[str, ...]
+    function: str
+    """Module and function of `seq2see.data.formats` that open a corpus."""
+    description: str
+    columns: Literal["", "columns", "keys", "languages"] = ""
+    """What `--columns` selects; empty if there is nothing to select."""
+    num_files: int = 1
+    extra: str = ""
+    """Optional dependency that is required."""
+    is_directory: bool = False
+
+
+CORPUS_FORMATS: Mapping[str, CorpusFormat] = {
+    one.name: one
+    for one in (
+        CorpusFormat(
+            "text", (), "text_files.open_text_files", "one sentence per line", num_files=2
+        ),
+        CorpusFormat("tsv", (".tsv", ".tab"), "tables.open_tsv", "columns between tabs", "columns"),
+        CorpusFormat("csv", (".csv",), "tables.open_csv", "comma or semicolon", "columns"),
+        CorpusFormat(
+            "xlsx", (".xlsx", ".xlsm"), "tables.open_xlsx", "Excel table", "columns", extra="tables"
+        ),
+        CorpusFormat("json", (".json",), "json_records.open_json", "list of objects", "keys"),
+        CorpusFormat(
+            "jsonl",
+            (".jsonl", ".ndjson"),
+            "json_records.open_jsonl",
+            "one JSON object per line",
+            "keys",
+        ),
+        CorpusFormat(
+            "parquet", (".parquet",), "arrow_tables.open_parquet", "columns", "keys", extra="tables"
+        ),
+        CorpusFormat(
+            "dataset",
+            (),
+            "arrow_tables.open_dataset",
+            "directory of Hugging Face datasets, or with Parquet files",
+            "keys",
+            extra="tables",
+            is_directory=True,
+        ),
+        CorpusFormat(
+            "tmx", (".tmx",), "translation_memories.open_tmx", "translation memory", "languages"
+        ),
+        CorpusFormat(
+            "xliff", (".xlf", ".xliff"), "translation_memories.open_xliff", "translated segments"
+        ),
+        CorpusFormat("po", (".po",), "localization_files.open_po", "translated messages"),
+        CorpusFormat(
+            "subtitles",
+            (".srt", ".vtt"),
+            "subtitle_files.open_subtitles",
+            "cues with overlapping times",
+            num_files=2,
+        ),
+    )
+}
+"""All formats that a corpus can have, in the order in which they are listed to users."""
+CORPUS_EXTENSIONS: Mapping[str, str] = {
+    extension: one.name for one in CORPUS_FORMATS.values() for extension in one.extensions
+}
+"""Name of the format by file extension."""
+SINGLE_FILE_EXTENSIONS_TEXT = ", ".join(
+    extension
+    for extension, name in CORPUS_EXTENSIONS.items()
+    if CORPUS_FORMATS[name].num_files == 1
+)
+
+if TYPE_CHECKING:
+    CorpusFormatName = str
+else:
+    CorpusFormatName = Literal[(*CORPUS_FORMATS, "builtin")]
 
 
 @dataclass(frozen=True, slots=True)

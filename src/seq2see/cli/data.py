@@ -15,7 +15,7 @@ from seq2see.errors import ConfigError, Problem
 from seq2see.registries import FIGURE_FORMATS
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus_config_and_reading import Corpus
+    from seq2see.data.corpus_config_and_reading import CombinedCorpus, Corpus
     from seq2see.text import TokenizerPair
 
 app = typer.Typer(
@@ -48,8 +48,8 @@ def check(
             of two text files if they are language codes (train.en, train.de); otherwise detected in
             the text if lingua is installed.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
-            punctuation and spaces, are reported. One .tsv, .jsonl or .tmx file, or two text files
-            (give the option twice). --columns applies to it if it has the format of the corpus;
+            punctuation and spaces, are reported. One file, or two text files (give the option
+            twice). --columns applies to it if it has the format of the corpus;
             otherwise its columns are the default ones.
         tokenizer: Model directory or SentencePiece file: also report characters of the corpus for
             which this tokenizer has no piece. They are encoded as bytes or, without byte fallback,
@@ -114,8 +114,8 @@ def clean(
         output: Output directory for clean.SOURCE and clean.TARGET, for example clean.en and
             clean.de, and for rejected.tsv. If one of these files exists, this is an error.
         test_files: Test set: pairs of the corpus whose source is in it, apart from case,
-            punctuation and spaces, are removed. One .tsv, .jsonl or .tmx file, or two text files
-            (give the option twice). --columns applies to it if it has the format of the corpus;
+            punctuation and spaces, are removed. One file, or two text files (give the option
+            twice). --columns applies to it if it has the format of the corpus;
             otherwise its columns are the default ones.
     """
     from seq2see.data.corpus_splitting_and_writing import REJECTED_FILE
@@ -165,7 +165,7 @@ def split(
         typer.echo(f"{count:>12,}  {names}", err=True)
 
 
-def _read_test_set(files: list[str] | None, corpus: Corpus) -> Corpus | None:
+def _read_test_set(files: list[str] | None, corpus: CombinedCorpus) -> Corpus | None:
     """Return the pairs of the test set, read with the columns of the corpus if formats agree."""
     from seq2see.data.corpus_config_and_reading import Corpus
 
@@ -174,8 +174,9 @@ def _read_test_set(files: list[str] | None, corpus: Corpus) -> Corpus | None:
     if inputs.STANDARD_INPUT in files:
         raise ConfigError(Problem("--test-set", "must be a file, not standard input"))
     config = inputs.build_corpus_config(files, None, None, "`--test-set`")
-    if config.resolved_format == corpus.config.resolved_format:
-        config = config.replace(columns=corpus.config.columns)
+    corpus_config = corpus.corpora[0].config
+    if config.resolved_format == corpus_config.resolved_format:
+        config = config.replace(columns=corpus_config.columns)
     return Corpus(config, corpus.languages)
 
 

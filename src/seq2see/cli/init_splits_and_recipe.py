@@ -12,7 +12,7 @@ from seq2see.cli.options import CorpusOptions
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import BuiltinName, CombinedCorpus
     from seq2see.data.quality.report import CorpusReport
     from seq2see.data.readers import SplitName
 
@@ -67,12 +67,12 @@ def init(
             report = analyze_corpus(corpus, languages=corpus.languages, on_stage=on_stage)
         sides = _get_languages(report)
         directory = output or Path("-".join(sides))
-        recipe = suggest_recipe(report, sides, _name_split_files(corpus.config, sides))
+        recipe = suggest_recipe(report, sides, _name_split_files(corpus.builtin, sides))
         with create_directory_atomically(directory) as new_directory:
             text = _format_header(corpus_options.name, directory / RECIPE_FILE) + recipe.to_toml()
             (new_directory / RECIPE_FILE).write_text(text, "utf-8")
             counts = {}
-            if not corpus.config.builtin:
+            if not corpus.builtin:
                 counts = _write_splits(corpus, report, sides, new_directory, evaluation_size, clean)
     corpus_report_output.print_corpus_report(report, corpus_options.name, num_examples=1)
     _print_counts(counts, 0 if clean else report.num_pairs - report.num_accepted, directory)
@@ -123,7 +123,7 @@ def _format_header(corpus_name: str, path: Path) -> str:
 
 
 def _write_splits(
-    corpus: Corpus,
+    corpus: CombinedCorpus,
     report: CorpusReport,
     sides: tuple[str, str],
     directory: Path,
@@ -131,7 +131,7 @@ def _write_splits(
     clean: bool,
 ) -> dict[SplitName, int]:
     """Write the three sets, with `clean` of the accepted pairs only; return their sizes."""
-    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CombinedCorpus, Corpus, CorpusConfig
     from seq2see.data.corpus_splitting_and_writing import CorpusSplitter, write_splits
     from seq2see.settings.suggested_recipe_and_training_time import choose_evaluation_size
 
@@ -139,17 +139,17 @@ def _write_splits(
     if clean:
         write_clean_corpus(corpus, directory, suffixes)
         config = CorpusConfig(files=[f"clean.{suffix}" for suffix in suffixes])
-        corpus = Corpus(config, sides, directory)
+        corpus = CombinedCorpus((Corpus(config, sides, directory),), sides)
     num_pairs = report.num_accepted if clean else report.num_pairs
     size = evaluation_size or choose_evaluation_size(num_pairs)
     return write_splits(corpus, directory, suffixes, CorpusSplitter(corpus, size, size))
 
 
-def _name_split_files(config: CorpusConfig, sides: tuple[str, str]) -> dict[str, list[str]]:
+def _name_split_files(builtin: BuiltinName | None, sides: tuple[str, str]) -> dict[str, list[str]]:
     """Return the file names of each split; a built-in corpus has its own splits."""
     from seq2see.data.readers import SPLIT_NAMES
 
-    if config.builtin:
-        return {split: [f"builtin:{config.builtin.corpus}/{split}"] for split in SPLIT_NAMES}
+    if builtin:
+        return {split: [f"builtin:{builtin.corpus}/{split}"] for split in SPLIT_NAMES}
     suffixes = side_suffixes(sides)
     return {split: [f"{split}.{suffix}" for suffix in suffixes] for split in SPLIT_NAMES}

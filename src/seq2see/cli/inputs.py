@@ -6,12 +6,14 @@ import errno
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.registries import (
+    CORPUS_EXTENSIONS,
+    CORPUS_FORMATS,
     PLAIN_TEXT,
     UNSUPPORTED_OFFICE_EXTENSIONS,
     check_extension_supported,
@@ -21,33 +23,27 @@ from seq2see.registries import (
 if TYPE_CHECKING:
     from collections import Counter
 
-    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CombinedCorpus, Corpus, CorpusConfig
     from seq2see.evaluate import EvaluationSet
 
 STANDARD_INPUT = "-"
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """Language code such as en or pt-BR."""
-
-_CODES = """
-aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy
-da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu
-hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb
-lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om
-or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw
-ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
-"""
-ISO_639_1 = frozenset(_CODES.split())
-"""File extensions that are language codes, unlike `txt`."""
+_LANGUAGE_PAIR = re.compile(r"(?<![A-Za-z])([a-z]{2})[-_]([a-z]{2})(?![A-Za-z])")
 
 
 # --- corpora ---
 
 
-def build_corpus_config(
-    files: list[str], columns: str | None, format_name: str | None, files_name: str = "FILES"
-) -> CorpusConfig:
-    """Return the config of a corpus from the options; raise ConfigError if they are invalid.
+def build_corpus_configs(
+    files: Sequence[str],
+    columns: str | None = None,
+    format_name: str | None = None,
+    files_name: str = "FILES",
+) -> list[CorpusConfig]:
+    """Return the configs of one or several corpora; raise ConfigError if they are invalid.
 
+    Two consecutive text files or subtitle files are one corpus; each other file is one.
     `files_name` is the name of the files in messages.
     """
     from seq2see.data.corpus_config_and_reading import CorpusConfig
@@ -56,11 +52,45 @@ def build_corpus_config(
     if pair and format_name != "jsonl" and all(str(column).isdecimal() for column in pair):
         pair = int(pair[0]), int(pair[1])
     try:
-        return CorpusConfig.model_validate({"files": files, "columns": pair, "format": format_name})
+        return [
+            CorpusConfig.model_validate({"files": group, "columns": pair, "format": name})
+            for group, name in _group_files(files, format_name)
+        ]
     except ConfigError as error:
         raise ConfigError(
             *(f"{files_name} {p.message}" if p.field == "files" else p for p in error.problems)
         ) from None
+
+
+def build_corpus_config(
+    files: Sequence[str], columns: str | None, format_name: str | None, files_name: str = "FILES"
+) -> CorpusConfig:
+    """Return the config of one corpus; raise ConfigError if the files are several corpora."""
+    configs = build_corpus_configs(files, columns, format_name, files_name)
+    if len(configs) > 1:
+        raise ConfigError(f"{files_name} must be one corpus, but has {', '.join(files)} instead")
+    return configs[0]
+
+
+def _group_files(
+    files: Sequence[str], format_name: str | None
+) -> Iterator[tuple[list[str], str | None]]:
+    """Yield the files of each corpus, with the format if the extension does not name it."""
+    from seq2see.data.corpus_config_and_reading import BuiltinName
+    from seq2see.data.formats.sniffing import find_corpus_format
+    from seq2see.data.readers import file_extension
+
+    remaining = list(files)
+    while remaining:
+        name = remaining.pop(0)
+        is_file = name != STANDARD_INPUT and not BuiltinName.parse(name)
+        found = format_name or (find_corpus_format(name) if is_file else "tsv") or "text"
+        is_named = CORPUS_EXTENSIONS.get(file_extension(name), "text") == found
+        group = [name]
+        num_files = CORPUS_FORMATS[found].num_files if found in CORPUS_FORMATS else 1
+        if num_files == 2 and remaining:
+            group.append(remaining.pop(0))
+        yield group, format_name or (None if is_named or not is_file else found)
 
 
 def check_files_exist(files: list[str]) -> None:
@@ -94,22 +124,35 @@ def _parse_pair(text: str | None, option: str) -> tuple[str, str] | None:
     return parts[0], parts[1]
 
 
-def infer_languages(files: list[str]) -> tuple[str, str] | None:
-    """Return the language codes in the file extensions, such as train.en and train.de.gz."""
+def infer_languages(files: Sequence[str]) -> tuple[str, str] | None:
+    """Return the language codes in file names: train.en and train.de.gz, or terms-en-de.csv."""
     from seq2see.data.corpus_config_and_reading import BuiltinName
 
     builtin = BuiltinName.parse(files[0])
     if builtin and builtin.is_fables:
         return "en", "fr"
-    source, *targets = map(infer_language, files)
-    target = targets[0] if targets else None
+    if len(files) == 1:
+        return _infer_languages_of_name(Path(files[0]).name)
+    source, target = map(infer_language, files)
     return (source, target) if source and target else None
+
+
+def _infer_languages_of_name(name: str) -> tuple[str, str] | None:
+    """Return two language codes that a name contains, such as terms-en-de.csv."""
+    from seq2see.text.languages import ISO_639_1
+
+    matches = {match.groups() for match in _LANGUAGE_PAIR.finditer(name)}
+    pairs = [(s, t) for s, t in matches if {s, t} <= ISO_639_1 and s != t]
+    return pairs[0] if len(pairs) == 1 else None
 
 
 def infer_language(name: str) -> str | None:
     """Return the language code in the extension of a file, None if it is not a language code."""
     from seq2see.data.readers import file_extension
+    from seq2see.text.languages import ISO_639_1
 
+    if CORPUS_EXTENSIONS.get(file_extension(name)) == "subtitles":
+        name = Path(name).stem  # film.en.srt
     code = file_extension(name).removeprefix(".")
     return code if code in ISO_639_1 else None
 
@@ -125,7 +168,7 @@ def format_corpus_name(files: list[str]) -> str:
 
 
 def write_clean_corpus(
-    corpus: Corpus, directory: Path, suffixes: Sequence[str], test_set: Corpus | None = None
+    corpus: CombinedCorpus, directory: Path, suffixes: Sequence[str], test_set: Corpus | None = None
 ) -> Counter[str]:
     """Write the accepted and the rejected pairs of a corpus; return the number per rule."""
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress

@@ -1,22 +1,26 @@
 """Command-line options and arguments that several commands share, in groups.
 
 Args:
-    files: Parallel corpus: two text files with the same number of lines, or one .tsv, .jsonl or
-        .tmx file, optionally compressed (.gz, .xz, .zst). `-` reads TSV from standard input;
-        `builtin:fables` is the built-in English-French corpus.
-    columns: Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language codes
-        (TMX). Default: columns 1 and 2 (TSV), the codes of --languages (JSONL, TMX; without them
-        this option is required).
-    format_name: Format of the corpus files. Default: determined by the file extension.
+    files: Parallel corpus: two text files with the same number of lines, two subtitle files (.srt,
+        .vtt), or one .tsv, .csv, .xlsx, .json, .jsonl, .parquet, .tmx, .xliff or .po file,
+        optionally compressed (.gz, .xz, .zst); a directory of Hugging Face datasets; or several of
+        these. `-` reads TSV from standard input; `builtin:fables` is the built-in English-French
+        corpus.
+    columns: Columns with source and target: numbers from 1 or names in the header (TSV, CSV, XLSX),
+        keys (JSON, Parquet) or language codes (TMX). Default: those that name the languages, or
+        source and target; otherwise the first two columns with text.
+    format_name: Format of the corpus files. Default: determined by the file extension or, if it is
+        unknown, by the content.
     test_files: Test set with sources and references: two text files (--test-set test.en --test-set
-        test.de, or at the end of the command --test-set test.en test.de), one .tsv, .jsonl or .tmx
-        file, optionally compressed, or `builtin:fables/test`. Required to translate with a model.
+        test.de, or at the end of the command --test-set test.en test.de), one file in another
+        format of parallel text, optionally compressed, or `builtin:fables/test`. Required to
+        translate with a model.
     references: Text file with one reference per line. Repeat the option for several references per
         sentence. They are added to the references of --test-set; without --test-set, they are the
         only ones.
-    test_columns: Columns of the test set with source and target: numbers from 1 (TSV), keys (JSONL)
-        or language codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model
-        (JSONL, TMX; without a model this option is required).
+    test_columns: Columns of the test set with source and target: numbers from 1 or names in the
+        header (TSV, CSV, XLSX), keys (JSON, Parquet) or language codes (TMX). Default: those that
+        name the languages of the model, or source and target.
     test_format: Format of the test set. Default: determined by the file extension.
     language: Language code of the references, for example zh; selects the tokenizer of BLEU.
         Default: target language of the model, or the extension of the references, if it is a
@@ -70,10 +74,10 @@ import typer
 from seq2see.cli import inputs
 from seq2see.cli.usage_errors import collecting, given_options, option_name, raise_problems
 from seq2see.errors import ConfigError, Problem, reading
-from seq2see.registries import METRICS, EngineName, Precision, Tokenization
+from seq2see.registries import CORPUS_FORMATS, METRICS, EngineName, Precision, Tokenization
 
 if TYPE_CHECKING:
-    from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
+    from seq2see.data.corpus_config_and_reading import CombinedCorpus, CorpusConfig
     from seq2see.evaluate import EvaluationSet, MetricsConfig
     from seq2see.translator import TranslationOptions, Translator
 
@@ -105,7 +109,7 @@ def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 # --- corpora, test sets and metrics ---
 
 ColumnsOption = Annotated[str | None, typer.Option("--columns", metavar="SOURCE,TARGET")]
-FormatOption = Annotated[str | None, typer.Option("--format", metavar="text|tsv|jsonl|tmx")]
+FormatOption = Annotated[str | None, typer.Option("--format", metavar="|".join(CORPUS_FORMATS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +127,47 @@ class CorpusOptions:
         return inputs.format_corpus_name(self.files)
 
     @contextmanager
-    def open(self) -> Iterator[Corpus]:
-        """Yield the corpus.
+    def open(self) -> Iterator[CombinedCorpus]:
+        """Yield the corpus, and print what was detected in its files.
 
         Standard input is copied to a temporary file, so that the corpus can be read several times.
         """
-        from seq2see.data.corpus_config_and_reading import Corpus
-
         files = self.files
         with tempfile.TemporaryDirectory() as directory:
             if files == [inputs.STANDARD_INPUT]:
                 files = [str(Path(directory, "standard-input.tsv"))]
                 with Path(files[0]).open("wb") as copy, reading("standard input"):
                     shutil.copyfileobj(sys.stdin.buffer, copy)
-            languages = inputs.parse_languages(self.languages) or inputs.infer_languages(files)
-            config = inputs.build_corpus_config(files, self.columns, self.format_name)
+            languages = inputs.parse_languages(self.languages)
             inputs.check_files_exist(files)
-            yield Corpus(config, languages)
+            configs = inputs.build_corpus_configs(files, self.columns, self.format_name)
+            yield _open_combined(configs, languages)
+
+
+def _open_combined(
+    configs: Sequence[CorpusConfig], languages: tuple[str, str] | None
+) -> CombinedCorpus:
+    """Return the corpora, and print what was detected in their files.
+
+    Without `languages`, they are those of the first corpus whose files or names state both of
+    them. Two files in the other order are exchanged.
+    """
+    from seq2see.data.corpus_config_and_reading import CombinedCorpus, Corpus
+
+    named = [inputs.infer_languages(config.files) for config in configs]
+    opened = [Corpus(config, languages).open() if not languages else None for config in configs]
+    for name, each in zip(named, opened, strict=True):
+        source, target = each.languages if each else (None, None)
+        languages = languages or ((source, target) if source and target else name)
+    corpora = []
+    for config, name in zip(configs, named, strict=True):
+        is_reversed = len(config.files) == 2 and languages and name == languages[::-1]
+        files = config.files[::-1] if is_reversed else config.files
+        corpus = Corpus(config.replace(files=files), languages)
+        corpora.append(corpus)
+        for note in corpus.open().notes:
+            typer.echo(f"seq2see: {note}", err=True)
+    return CombinedCorpus(tuple(corpora), languages)
 
 
 @dataclass(frozen=True, slots=True)

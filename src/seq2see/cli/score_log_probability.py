@@ -38,12 +38,9 @@ def score(
     this number.
 
     Args:
-        files: Sentence pairs to score: two text files with the same number of lines, or one .tsv,
-            .jsonl or .tmx file, optionally compressed (.gz, .xz, .zst). Default: TSV on standard
-            input.
-        columns: Columns with source and target: numbers from 1 (TSV), keys (JSONL) or language
-            codes (TMX). Default: columns 1 and 2 (TSV), the language codes of the model (JSONL,
-            TMX).
+        files: Sentence pairs to score: two text files with the same number of lines, or one file in
+            another format of parallel text, optionally compressed (.gz, .xz, .zst). Default: TSV on
+            standard input.
         engine: Inference backend. It does not change the scores, which torch always computes;
             `ctranslate2` reports an error if ctranslate2 does not support the model.
         device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise

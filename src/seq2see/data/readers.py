@@ -1,15 +1,14 @@
-"""Read parallel text from text, TSV, JSONL and TMX files, plain or compressed (.gz, .xz, .zst).
+"""Read the lines of text files, plain or compressed (.gz, .xz, .zst).
 
 A line ends at \\n or \\r\\n only: form feeds, U+2028 and similar characters are part of the text
-and never shift the alignment. Files are UTF-8; `-` is standard input. A file that cannot be read
-raises an error with its name and the line number.
+and never shift the alignment. `-` is standard input. A file that cannot be read raises an error
+with its name and the line number.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
-import json
 import lzma
 import re
 import sys
@@ -20,13 +19,8 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast, get_args
 
-from lxml import etree
-
 from seq2see.errors import InputError
 from seq2see.registries import COMPRESSED_EXTENSIONS
-from seq2see.text.languages import normalize_tag
-from seq2see.text.normalization import check_surrogates
-from seq2see.text.tmx_elements import classify_inline_element, find_variant, get_variant_language
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -35,6 +29,7 @@ else:
 
 
 STANDARD_INPUT = "-"
+_WIDE_ENCODINGS = ("utf-16", "utf-32")
 BOM = b"\xef\xbb\xbf"
 READ_BYTES = 1 << 18
 """Number of bytes per read."""
@@ -141,22 +136,28 @@ def _decompress_xz(file: IO[bytes]) -> Iterator[bytes]:
             return
 
 
-def read_lines(path: str, skip: int = 0, problems: dict[int, str] | None = None) -> Iterator[str]:
+def read_lines(
+    path: str, skip: int = 0, problems: dict[int, str] | None = None, encoding: str = "utf-8"
+) -> Iterator[str]:
     """Yield the lines of a file without their line ends, after the first `skip` lines.
 
-    A line that is not UTF-8 raises InputError. If `problems` is given, the line is empty instead,
-    and the reason is stored there under its number, from 1. Raises InputError if the file cannot
-    be read or is damaged.
+    A line that is not in the encoding raises InputError. If `problems` is given, the line is empty
+    instead, and the reason is stored there under its number, from 1. Raises InputError if the file
+    cannot be read or is damaged.
     """
+    if encoding.startswith(_WIDE_ENCODINGS):
+        yield from islice(_read_wide_lines(path, encoding), skip, None)
+        return
     with open_decompressed_binary(path) as file:
         for number, raw in enumerate(islice(file, skip, None), skip + 1):
             line = raw.removeprefix(BOM) if number == 1 else raw
             try:
-                text = line.removesuffix(b"\n").removesuffix(b"\r").decode()
+                text = line.removesuffix(b"\n").removesuffix(b"\r").decode(encoding)
             except UnicodeDecodeError as error:
                 byte = error.object[error.start]
                 problem = (
-                    f"must be UTF-8, but has the byte 0x{byte:02x} at column {error.start + 1}"
+                    f"must be {encoding.upper()}, but has the byte 0x{byte:02x} at column "
+                    f"{error.start + 1}"
                 )
                 if problems is None:
                     raise InputError(f"{path}, line {number} {problem}") from None
@@ -164,12 +165,32 @@ def read_lines(path: str, skip: int = 0, problems: dict[int, str] | None = None)
             yield text
 
 
-def read_text_files(source_path: str, target_path: str) -> Iterator[SentencePair]:
+def _read_wide_lines(path: str, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file in UTF-16 or UTF-32, whose line ends have several bytes."""
+    num_read = 0
+    with open_decompressed_binary(path) as file:
+        try:
+            with io.TextIOWrapper(file, encoding, newline="\n") as text:
+                for line in text:
+                    num_read += 1
+                    yield line.removesuffix("\n").removesuffix("\r")
+        except UnicodeError as error:
+            raise InputError(
+                f"{path} must be {encoding.upper()}, but is damaged after line {num_read}: {error}"
+            ) from None
+
+
+def read_text_files(
+    source_path: str, target_path: str, encodings: tuple[str, str] = ("utf-8", "utf-8")
+) -> Iterator[SentencePair]:
     """Yield the pairs of two text files, line by line.
 
     Raises InputError if one file has fewer lines than the other.
     """
-    lines = zip_longest(read_lines(source_path), read_lines(target_path))
+    lines = zip_longest(
+        read_lines(source_path, encoding=encodings[0]),
+        read_lines(target_path, encoding=encodings[1]),
+    )
     for num_read, (source, target) in enumerate(lines):
         if source is None or target is None:
             shorter, longer = source_path, target_path
@@ -181,22 +202,6 @@ def read_text_files(source_path: str, target_path: str) -> Iterator[SentencePair
         yield SentencePair(source, target)
 
 
-def read_tsv(path: str, columns: tuple[int, int] = (1, 2)) -> Iterator[SentencePair]:
-    """Yield two columns, counted from 1, of a tab-separated file. Quotes are part of the text.
-
-    Raises InputError if a line has too few columns.
-    """
-    source, target = (column - 1 for column in columns)
-    for number, line in enumerate(read_lines(path), 1):
-        cells = line.split("\t")
-        if len(cells) < max(columns):
-            raise InputError(
-                f"{path}, line {number} must have at least {max(columns)} columns, but has "
-                f"{len(cells)} instead"
-            )
-        yield SentencePair(cells[source], cells[target])
-
-
 def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock]:
     """Group single pairs into blocks."""
     iterator = iter(pairs)
@@ -204,100 +209,6 @@ def group_pairs_into_blocks(pairs: Iterable[SentencePair]) -> Iterator[PairBlock
         yield block
 
 
-def read_jsonl(path: str, keys: tuple[str, str]) -> Iterator[SentencePair]:
-    """Yield two keys of a file with one JSON object per line; `a.b` is the key b inside a.
-
-    Raises InputError if a line is not JSON, or a value is not a string.
-    """
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number} must be JSON, but: {error}") from None
-        source, target = (_get_text(record, key, f"{path}, line {number}") for key in keys)
-        yield SentencePair(source, target)
-
-
-def _get_text(record: Any, key: str, location: str) -> str:
-    value = record
-    for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if not isinstance(value, str):
-        actual = "is missing" if value is None else f"is {type(value).__name__} instead"
-        raise InputError(f"{location}: `{key}` must be a string, but {actual}")
-    check_surrogates(value, f" of `{key}` in {location}")
-    return value
-
-
-def read_tmx(
-    path: str, languages: tuple[str, str], on_skipped: SkippedUnitCallback = lambda _: None
-) -> Iterator[SentencePair]:
-    """Yield the units of a translation memory (TMX) that have both languages.
-
-    `en` matches en-GB and en_GB too. White space around a line break becomes one space.
-    `on_skipped` is called with the number of each unit that lacks one of the languages. Raises
-    InputError if the file is not TMX or no unit has both languages.
-    """
-    other_languages, num_units, num_pairs = set[str](), 0, 0
-    for num_units, unit in enumerate(_iterate_tmx_units(path), 1):
-        source, target = (find_variant(unit, language) for language in languages)
-        if source is None or target is None or source is target:
-            variants = unit.iterchildren("{*}tuv")
-            other_languages.update(normalize_tag(get_variant_language(one)) for one in variants)
-            on_skipped(num_units)
-        else:
-            num_pairs += 1
-            yield SentencePair(_get_segment(source), _get_segment(target))
-    if not num_pairs:
-        tags = ", ".join(sorted(other_languages - {""}))
-        without_tags = "units without language tags instead" if num_units else "none"
-        raise InputError(
-            f"{path} must have units in both {' and '.join(languages)}, but has "
-            f"{f'{tags} instead' if tags else without_tags}"
-        )
-
-
-def _iterate_tmx_units(path: str) -> Iterator[etree._Element]:
-    """Yield each unit; it is freed afterwards, so that memory does not grow with the file."""
-    with open_decompressed_binary(path) as file:
-        units = etree.iterparse(
-            file, tag="{*}tu", resolve_entities=False, no_network=True, load_dtd=False
-        )
-        try:
-            for number, (_, unit) in enumerate(units, 1):
-                for entity in unit.iter(etree.Entity):  # not resolved, so text would be lost
-                    raise InputError(
-                        f"{path}, unit {number} must not contain entities, but has the entity "
-                        f"`{entity.text}`: replace it by its text"
-                    )
-                yield unit
-                unit.clear()
-                parent = unit.getparent()
-                while parent is not None and unit.getprevious() is not None:
-                    del parent[0]
-        except etree.XMLSyntaxError as error:
-            raise InputError(f"{path} must be TMX, but: {error.msg}") from None
-
-
-def _get_segment(variant: etree._Element) -> str:
-    """Return the text of a variant without formatting codes."""
-    segment = variant.find("{*}seg")
-    if segment is None:
-        return ""
-    text = "".join(_iterate_text(segment)) if len(segment) else segment.text or ""
-    return _SPACE_AROUND_BREAK.sub(" ", text).strip() if _BREAK.search(text) else text
-
-
-def _iterate_text(element: etree._Element) -> Iterator[str]:
-    yield element.text or ""
-    for child in element:
-        if classify_inline_element(child) == "paired":
-            yield from _iterate_text(child)
-        yield child.tail or ""
-
-
-_BREAK = re.compile(r"[\r\n]")
-_SPACE_AROUND_BREAK = re.compile(r"[ \t]*[\r\n][ \t\r\n]*")
 _LINE_BREAKS = re.compile(r"(?<!\r)\r*\n|(?<!\r)\r+\Z")
 """Without the lookbehind, the time for a run of \\r would be quadratic."""
 

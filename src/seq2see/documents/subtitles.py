@@ -11,15 +11,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
 
 from seq2see.documents.parsed_document import DocumentLanguages, ParsedDocument, UnitTranslation
 from seq2see.documents.plain_text import DecodedText
 from seq2see.errors import InputError
 from seq2see.markup.text_units import MarkupNode, TextUnit, parse_markup_nodes, render_markup_nodes
 from seq2see.markup.weighted_links import WORD_PATTERN
+from seq2see.text.subtitle_cues import find_cues
 
-_TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 _DASH = re.compile(r"\s*[-–—]\s*(?=\S)")
 _SPACE = re.compile(r"(?<=\S)\s(?=\S)")
@@ -65,28 +65,9 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
 
 def _find_speeches(lines: Sequence[str], *, is_webvtt: bool) -> Iterator[_Speech]:
     """Yield the text of each speaker of each cue."""
-    times = [number for number, line in enumerate(lines) if _TIMES.match(line)]
-    for count, start in enumerate(times, 1):
-        next_times = times[count] if count < len(times) else len(lines)
-        end = _find_cue_end(lines, start + 1, next_times, is_webvtt=is_webvtt)
-        for first, last in _find_paragraphs(lines, start + 1, end):
-            yield from _split_speakers(lines, first, last, f"cue {count}")
-
-
-def _find_cue_end(lines: Sequence[str], start: int, next_times: int, *, is_webvtt: bool) -> int:
-    if is_webvtt:  # a blank line ends the cue; notes and styles may follow
-        return next((n for n in range(start, next_times) if not lines[n].strip()), next_times)
-    if next_times < len(lines) and lines[next_times - 1].strip().isdigit():
-        return next_times - 1
-    return next_times
-
-
-def _find_paragraphs(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of consecutive lines that are not blank."""
-    for has_text, group in groupby(range(start, end), key=lambda n: bool(lines[n].strip())):
-        if has_text:
-            numbers = list(group)
-            yield numbers[0], numbers[-1] + 1
+    for number, cue in enumerate(find_cues(lines, is_webvtt=is_webvtt), 1):
+        for first, last in cue.paragraphs:
+            yield from _split_speakers(lines, first, last, f"cue {number}")
 
 
 def _split_speakers(lines: Sequence[str], start: int, end: int, location: str) -> Iterator[_Speech]:

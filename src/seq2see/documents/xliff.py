@@ -27,12 +27,12 @@ from seq2see.documents.xml_inline_markup import (
 from seq2see.errors import InputError
 from seq2see.markup.text_units import TextUnit
 from seq2see.text.languages import is_same_language
+from seq2see.text.xliff_elements import (
+    XLIFF_LANGUAGE_ATTRIBUTES,
+    classify_xliff_element,
+    is_translatable,
+)
 
-_LANGUAGE_ATTRIBUTES = {
-    "1": ("source-language", "target-language"),
-    "2": ("srcLang", "trgLang"),
-}
-"""Names of the attributes with the source and target language, by the major version."""
 _REVIEW_STATE = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
 """Attributes of a machine-translated target in XLIFF 1.2."""
 
@@ -45,7 +45,7 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     if local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
         raise InputError(f"{file_name} must be XLIFF 1 or 2, but is {root.tag} {version} instead")
     find_units = _read_units_v1 if version.startswith("1.") else _read_units_v2
-    names = _LANGUAGE_ATTRIBUTES[version[0]]
+    names = XLIFF_LANGUAGE_ATTRIBUTES[version[0]]
     declarations = list(root.iter("{*}file")) if version[0] == "1" else [root]
 
     def read_units(languages: DocumentLanguages) -> list[BilingualUnit]:
@@ -107,7 +107,7 @@ def _read_units_v1(root: etree._Element) -> Iterator[BilingualUnit]:
     """Yield the units of an XLIFF 1 file."""
     for parent in root.iter("{*}trans-unit"):
         source, segmented = parent.find("{*}source"), parent.find("{*}seg-source")
-        if source is not None and _is_translatable(parent):
+        if source is not None and is_translatable(parent):
             target = etree.Element(tag_in_same_namespace(source, "target"), _REVIEW_STATE)
             slots = _copy_segments(segmented, target) if segmented is not None else []
             unit_id = parent.get("id", "")
@@ -130,7 +130,7 @@ def _read_units_v2(root: etree._Element) -> Iterator[BilingualUnit]:
     """Yield the segments of an XLIFF 2 file."""
     for segment in root.iter("{*}segment"):
         source = segment.find("{*}source")
-        if source is not None and _is_translatable(segment):
+        if source is not None and is_translatable(segment):
             unit = segment.getparent()
             assert unit is not None
             target = etree.Element(tag_in_same_namespace(source, "target"))
@@ -138,25 +138,11 @@ def _read_units_v2(root: etree._Element) -> Iterator[BilingualUnit]:
             yield _build_unit(segment, target, [target], [source], unit_id)
 
 
-def _is_translatable(element: etree._Element) -> bool:
-    """Return whether the nearest `translate` attribute, if any, allows translation."""
-    elements = [element, *element.iterancestors()]
-    return next((one.get("translate") for one in elements if one.get("translate")), "yes") != "no"
-
-
 def _classify(element: etree._Element) -> InlineClassification:
     """Return the type of an element inside a text, in either version."""
-    name, key = local_name(element), element.get("rid") or element.get("id")
-    match name:
-        case "mrk" if element.get("mtype") == "protected" or element.get("translate") == "no":
-            return InlineClassification("protected")
-        case "g" | "pc" | "mrk":
-            return InlineClassification("paired")
-        case "bpt" | "bx" | "sc" | "sm":
-            return InlineClassification("open", key)
-        case "ept" | "ex":
-            return InlineClassification("close", key)
-        case "ec" | "em":
-            return InlineClassification("close", element.get("startRef"))
-        case _:
-            return InlineClassification("standalone")
+    kind = classify_xliff_element(element)
+    if kind not in {"open", "close"}:
+        return InlineClassification(kind)
+    is_reference = local_name(element) in {"ec", "em"}
+    key = element.get("startRef") if is_reference else element.get("rid") or element.get("id")
+    return InlineClassification(kind, key)

@@ -81,14 +81,17 @@ def test_builtin_corpora_have_splits(name: str, split: str) -> None:
     [
         (
             {"files": ["a.en"]},
-            "`files` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+            "`files` must be two text files, or one .tsv, .tab, .csv, .xlsx, ",
         ),
         ({"files": ["a.tsv", "b.tsv"]}, "`files` must be one, but has a.tsv, b.tsv instead"),
         ({"files": ["builtin:fable"]}, "`files` must name a built-in corpus (fables, fables-short"),
         ({"files": ["builtin:copy/dev"]}, "must name the split train, valid or test, but has"),
         ({"files": ["a", "b"], "columns": [1, 2]}, "`columns` must not be set for the format text"),
-        ({"files": ["a.tsv"], "columns": [0, 1]}, "`columns` must be numbers from 1 for tsv"),
-        ({"files": ["a.tsv"], "columns": ["a", "b"]}, "`columns` must be numbers from 1"),
+        (
+            {"files": ["a.tsv"], "columns": [0, 1]},
+            "`columns` must be numbers from 1, or names, for tsv",
+        ),
+        ({"files": ["a.srt"]}, "`files` must be two subtitle files, but has a.srt instead"),
         ({"files": ["a.jsonl"], "columns": [1, 2]}, "`columns` must be names for jsonl"),
         ({"files": ["a", "b"], "weight": 0}, "`weight` must be above 0"),
     ],
@@ -100,9 +103,10 @@ def test_invalid_settings_are_reported(settings: dict, problem: str) -> None:
     assert problem in str(error.value)
 
 
-def test_missing_column_names_are_reported(directory: Path) -> None:
-    with pytest.raises(ConfigError, match="`columns` must be set for a.jsonl"):
-        list(Corpus(CorpusConfig(files=["a.jsonl"]), root=directory))
+def test_ambiguous_columns_are_reported(directory: Path) -> None:
+    (directory / "b.jsonl").write_text('{"en": "x", "de": "y", "fr": "z"}', "utf-8")
+    with pytest.raises(ConfigError, match="`columns` must be set for b.jsonl, which has the keys"):
+        list(Corpus(CorpusConfig(files=["b.jsonl"]), root=directory))
 
 
 def test_fingerprint_depends_on_content_and_columns(directory: Path) -> None:

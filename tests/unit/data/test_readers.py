@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from seq2see.data import readers
+from seq2see.data.formats.json_records import read_jsonl
+from seq2see.data.formats.tables import read_tsv
+from seq2see.data.formats.translation_memories import read_tmx
 from seq2see.data.readers import (
     SentencePair,
     file_extension,
     group_pairs_into_blocks,
-    read_jsonl,
     read_lines,
     read_text_files,
-    read_tmx,
-    read_tsv,
     replace_line_breaks,
     zstd,
 )

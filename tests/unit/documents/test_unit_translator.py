@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from seq2see.cli.inputs import ISO_639_1
 from seq2see.documents import (
     TextUnitTranslator,
     UnitIssue,
@@ -27,6 +26,7 @@ from seq2see.model import ModelConfig, Transformer
 from seq2see.registries import DOCUMENT_EXTENSIONS, DOCUMENT_FORMATS, UNSUPPORTED_EXTENSIONS
 from seq2see.search import SearchConfig
 from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.text.languages import ISO_639_1
 from seq2see.translator import (
     AlignmentLink,
     Block,
