@@ -293,10 +293,10 @@ INVALID_USES = {
         "the corpus must have more than 2,000 pairs, because the validation set takes 1,000 and "
         "the test set 1,000, but has 0",
     ),
-    "one language for two columns": (
-        ["data", "check", "{}/train.tsv", "--format", "jsonl", "--languages", "en,en"],
+    "an unknown name of a column": (
+        ["data", "check", "{}/train.tsv", "--columns", "en,de"],
         2,
-        "`--columns` must be set for train.tsv",
+        "`--columns` must name columns of train.tsv (",
     ),
     "an invalid pair of columns": (
         ["data", "check", "{}/train.tsv", "--columns", "1"],

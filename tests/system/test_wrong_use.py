@@ -11,6 +11,7 @@ import typer
 from seq2see.bundle import Bundle
 from seq2see.cli.resumable_output import prepare_resumable_output
 from seq2see.errors import InputError
+from seq2see.registries import SINGLE_FILE_EXTENSIONS_TEXT
 
 # --- input and output files ---
 
@@ -86,18 +87,20 @@ MISPLACED = {
     "one file of a test set": (
         2,
         ["evaluate", "{m}", "--test-set", "a.en"],
-        "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+        f"`--test-set` must be two text files, or one {SINGLE_FILE_EXTENSIONS_TEXT}, but has a.en "
+        "instead",
     ),
     "one file of a test set that a corpus must not contain": (
         2,
         ["data", "check", "builtin:fables", "--test-set", "a.en"],
-        "`--test-set` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en instead",
+        f"`--test-set` must be two text files, or one {SINGLE_FILE_EXTENSIONS_TEXT}, but has a.en "
+        "instead",
     ),
     "one file to measure heads with": (
         2,
         ["explain", "{m}", "--head-importance", "a.en"],
-        "`--head-importance` must be two text files, or one .tsv, .jsonl or .tmx, but has a.en "
-        "instead",
+        "`--head-importance` must be two text files, or one "
+        f"{SINGLE_FILE_EXTENSIONS_TEXT}, but has a.en instead",
     ),
     "missing file to score": (
         1,
@@ -367,7 +370,7 @@ def test_invalid_setting_is_named_by_its_option(run, model, arguments, words) ->
 
 
 @pytest.mark.parametrize(("command", "num_models"), [("evaluate", 1), ("compare", 2)])
-@pytest.mark.parametrize("wrong", [["--columns", "1"], ["--columns", "a,b"], ["--format", "x"]])
+@pytest.mark.parametrize("wrong", [["--columns", "1"], ["--columns", "0,1"], ["--format", "x"]])
 def test_test_set_options_are_checked_before_model_is_loaded(
     run, tmp_path, command, num_models, wrong
 ) -> None:

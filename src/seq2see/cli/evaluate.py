@@ -15,7 +15,7 @@ from seq2see.errors import ConfigError, Problem, writing
 from seq2see.registries import FIGURE_FORMATS, METRICS
 
 if TYPE_CHECKING:
-    from seq2see.evaluate import Evaluation
+    from seq2see.evaluate import Evaluation, EvaluationSet
     from seq2see.evaluate.evaluation import LengthBucket
     from seq2see.metrics import MetricScore
 
@@ -60,7 +60,7 @@ def evaluate(
         model, *files = files
     _, test_set_options, scoring, translation_options, _ = call_all_collecting_errors(
         lambda: _check_model_or_hypotheses(context, files, model, hypotheses),
-        lambda: test_set_options.with_arguments(files, bool(model)),
+        lambda: test_set_options.with_arguments(files, bool(model), _has_run(model)),
         lambda: scoring_options.build_config(resamples=resamples),
         lambda: options.build_translation_options(beam_search, search_settings),
         lambda: inputs.check_extension(plot, FIGURE_FORMATS, "--plot"),
@@ -70,7 +70,10 @@ def evaluate(
     if model:
         with show_progress() as on_progress:
             translator = engine_options.load_translator(Path(model))
-            test_set = test_set_options.read(translator.languages)
+            if test_set_options.is_given:
+                test_set = test_set_options.read(translator.languages)
+            else:
+                test_set = _read_test_set_of_run(Path(model))
             report = evaluate_model(translator, test_set, translation_options, scoring, on_progress)
     else:
         test_set = test_set_options.read()
@@ -87,6 +90,20 @@ def evaluate(
         _print_report(report)
     if report.errors:
         raise typer.Exit(1)
+
+
+def _has_run(model: str | None) -> bool:
+    from seq2see.bundle.files import RUN_FILE
+
+    return model is not None and Path(model, RUN_FILE).is_file()
+
+
+def _read_test_set_of_run(run: Path) -> EvaluationSet:
+    """Return the test set of a run, whose text must be that of the start of the run."""
+    from seq2see.evaluate import EvaluationSet
+    from seq2see.training.run_directory import RunDirectory
+
+    return EvaluationSet.from_corpus(RunDirectory(run).read_test_set())
 
 
 def _check_model_or_hypotheses(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from seq2see.evaluate import EvaluationSet
 
 STANDARD_INPUT = "-"
+RECIPE_FILE = "recipe.toml"
+"""Name of the recipe in a directory."""
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 """Language code such as en or pt-BR."""
 _LANGUAGE_PAIR = re.compile(r"(?<![A-Za-z])([a-z]{2})[-_]([a-z]{2})(?![A-Za-z])")

@@ -13,8 +13,9 @@ Args:
         unknown, by the content.
     test_files: Test set with sources and references: two text files (--test-set test.en --test-set
         test.de, or at the end of the command --test-set test.en test.de), one file in another
-        format of parallel text, optionally compressed, or `builtin:fables/test`. Required to
-        translate with a model.
+        format of parallel text, optionally compressed, or `builtin:fables/test`.
+        Default for a run directory: the test set of the run, if it is unchanged. Required to
+        translate with another model.
     references: Text file with one reference per line. Repeat the option for several references per
         sentence. They are added to the references of --test-set; without --test-set, they are the
         only ones.
@@ -180,15 +181,22 @@ class EvaluationSetOptions:
     test_format: FormatOption = None
     language: Annotated[str | None, typer.Option(metavar="CODE")] = None
 
-    def with_arguments(self, files: Sequence[str], has_model: bool) -> EvaluationSetOptions:
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a test set or a file with references."""
+        return bool(self.test_files or self.references)
+
+    def with_arguments(
+        self, files: Sequence[str], has_model: bool, has_default: bool = False
+    ) -> EvaluationSetOptions:
         """Return the options with further files; raise ConfigError if they are invalid.
 
         Click parses `--test-set a.en a.de` as an option and an argument. A model requires a test
-        set to translate.
+        set to translate, unless it `has_default`.
         """
         test_files, references = [*(self.test_files or ())], [*(self.references or ())]
         (test_files if test_files or has_model else references).extend(files)
-        if has_model and not test_files:
+        if has_model and not test_files and (references or not has_default):
             raise ConfigError(
                 Problem("--test-set", "must be given: the sentences that the model translates")
             )

@@ -45,13 +45,14 @@ def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator
 
 
 @contextmanager
-def create_directory_atomically(path: Path) -> Iterator[Path]:
+def create_directory_atomically(path: Path, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary directory that is renamed to `path` when the block has succeeded.
 
-    Raises InputError if `path` exists or its parent cannot be written.
+    Raises InputError if `path` exists and is not to be replaced, or its parent cannot be written.
     """
-    check_not_existing([path])
-    with writing(path.parent), atomic_directory(path) as directory:
+    if not replace:
+        check_not_existing([path])
+    with writing(path.parent), atomic_directory(path, replace=replace) as directory:
         yield directory
 
 

@@ -7,6 +7,7 @@ In a file, the docstring of each field is a comment above its key: `# text` is a
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,13 +29,22 @@ class Recipe(RunConfig):
     """All settings of a training run, in a TOML file."""
 
     @classmethod
-    def read(cls, path: Path | str, overrides: Sequence[str] = ()) -> Self:
+    def read(
+        cls,
+        path: Path | str,
+        overrides: Sequence[str] = (),
+        overrides_directory: Path | None = None,
+    ) -> Self:
         """Read a TOML file and apply overrides of the form `section.key=value`.
+
+        Paths are relative to the recipe; those in overrides to `overrides_directory`, if given.
 
         Raises InputError if the file cannot be read, and ConfigError with all problems, each with
         the file or the override that it comes from.
         """
         tables = [parse_override_as_dict(override) for override in overrides]
+        if overrides_directory is not None:
+            tables = [_make_paths_absolute(table, overrides_directory) for table in tables]
         try:
             table = tomllib.loads(Path(path).read_text("utf-8-sig"))
             for override_table in tables:
@@ -90,6 +100,21 @@ def _find_origin(problem: Problem, path: Path | str, overrides: Sequence[str]) -
             return override
     named = [o for o in overrides if f"`{keys[o].rpartition('.')[2]}`" in problem.message]
     return " with ".join([str(path), *named])
+
+
+_PATH_SETTINGS = frozenset({("data", "root"), ("train", "init_from"), ("loss", "teacher")})
+
+
+def _make_paths_absolute(value: Any, directory: Path, path: tuple[str, ...] = ()) -> Any:
+    """Return a table with absolute paths of directories and corpus files."""
+    if isinstance(value, dict):
+        items = value.items()
+        return {key: _make_paths_absolute(each, directory, (*path, key)) for key, each in items}
+    if isinstance(value, list):
+        return [_make_paths_absolute(each, directory, path) for each in value]
+    is_path = path in _PATH_SETTINGS or (path[:1] == ("data",) and path[-1:] == ("files",))
+    is_name = not isinstance(value, str) or value.startswith(("$", "builtin:"))
+    return value if is_name or not is_path else os.path.normpath(directory / value)
 
 
 _COMMENT_WIDTH = 98

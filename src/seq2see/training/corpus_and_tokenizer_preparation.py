@@ -210,7 +210,9 @@ def _choose_processes(builder: RunBuilder) -> int:
 
 
 def _notes(builder: RunBuilder, processes: int) -> Iterator[str]:
-    """Yield remarks on skipped pairs and on batch normalization in several processes."""
+    """Yield remarks on the files, skipped pairs, and batch normalization in several processes."""
+    for corpus in builder.corpora.values():
+        yield from corpus.open().notes
     for key, encoded in builder.encoded_corpora.items():
         if skipped := str(encoded.skipped):
             note = " (validation loss only)" if key in builder.evaluation_keys else ""

@@ -15,15 +15,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seq2see.atomic_files import atomic_write
 from seq2see.bundle import DatasetInfo
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
+from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError, reading
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig
 
+ConfigT = TypeVar("ConfigT", bound=RunConfig)
 LOCK_TIMEOUT = 5.0
 """Seconds to wait until another run releases the lock of the directory."""
 
@@ -154,11 +156,49 @@ class RunDirectory:
         plan: RunPlan,
         model_checksums: Mapping[str, str] | None = None,
         corpus_fingerprints: Mapping[str, str] | None = None,
+        base_directory: Path = Path(),
     ) -> None:
-        """Write `run.json`: recipe, plan and checksums."""
-        checksums = {"models": model_checksums or {}, "corpora": corpus_fingerprints or {}}
-        recipe = run_config.model_dump(mode="json")
-        _write_json(self.path / RUN_FILE, {"recipe": recipe, "plan": asdict(plan), **checksums})
+        """Write `run.json`: recipe, directory that its paths are relative to, plan, checksums."""
+        content = {
+            "recipe": run_config.model_dump(mode="json"),
+            "base_directory": _relative_path(base_directory, self.path),
+            "plan": asdict(plan),
+            "models": model_checksums or {},
+            "corpora": corpus_fingerprints or {},
+        }
+        _write_json(self.path / RUN_FILE, content)
+
+    def read_run_config(self, config_type: type[ConfigT]) -> tuple[ConfigT, Path]:
+        """Return the settings of the run, and the directory that their paths are relative to.
+
+        Raise InputError if there is no run, or `run.json` is damaged.
+        """
+        with reading(self.path / RUN_FILE):
+            content = (self.path / RUN_FILE).read_text("utf-8")
+        try:
+            table = json.loads(content)
+            base_directory = Path(os.path.normpath(self.path / table["base_directory"]))
+            return config_type(**table["recipe"]), base_directory
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
+
+    def read_test_set(self) -> Corpus:
+        """Return the test set of the run.
+
+        Raise InputError if the run has none, or if its text has changed since the start of the run.
+        """
+        run_config, base_directory = self.read_run_config(RunConfig)
+        data = run_config.data
+        if data.test is None:
+            raise InputError(f"the run in {self.path} has no test set: name one with --test-set")
+        corpus = data.build_corpus(data.test, base_directory)
+        recorded = self._read_run_file()["corpora"].get(f"{corpus.name} (data.test)")
+        if recorded != corpus.fingerprint:
+            raise InputError(
+                f"{corpus.name}, the test set of {self.path}, has changed since the start of the "
+                "run: name a test set with --test-set"
+            )
+        return corpus
 
     def read_plan(self) -> RunPlan:
         """Return the plan of the run."""
@@ -190,6 +230,14 @@ class RunDirectory:
             raise ConfigError(*changes)
         _check_corpora_unchanged(content["corpora"], corpus_fingerprints or {})
         return plan
+
+
+def _relative_path(path: Path, start: Path) -> str:
+    """Return a path relative to a directory, or absolute if they are on different drives."""
+    try:
+        return os.path.relpath(path.resolve(), start.resolve())
+    except ValueError:
+        return str(path.resolve())
 
 
 def _write_json(path: Path, content: object) -> None:

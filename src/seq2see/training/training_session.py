@@ -190,7 +190,11 @@ def _load_or_make_plan(builder: RunBuilder, may_choose_processes: bool) -> RunPl
     }
     workers.run_on_main(
         lambda: directory.write_start(
-            builder.run_config, plan, builder.model_checksums, fingerprints
+            builder.run_config,
+            plan,
+            builder.model_checksums,
+            fingerprints,
+            builder.base_directory,
         )
     )
     return plan

@@ -11,9 +11,10 @@ import pytest
 
 from seq2see.cli.train import train
 from seq2see.cli.training_run import TrainingProgressDisplay
+from seq2see.errors import ConfigError, InputError
 from seq2see.training.checkpoints import TrainingProgress
 from seq2see.training.config import RunConfig, build_demo_config
-from seq2see.training.run_directory import RunPlan
+from seq2see.training.run_directory import RunDirectory, RunPlan
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 
@@ -178,3 +179,40 @@ def test_default_run_directory_is_named_after_recipe(
     shutil.copy(RECIPES / "fables.toml", recipe)
     train(Path(recipe))
     assert directories == [Path("runs", name)]
+
+
+@pytest.fixture
+def started_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, ...]]:
+    """Return the list of arguments of runs that would be trained."""
+    monkeypatch.chdir(tmp_path)
+    runs: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(
+        "seq2see.cli.training_run.train_from_recipe", lambda *args, **kw: runs.append((*args, kw))
+    )
+    return runs
+
+
+def test_directory_stands_for_its_recipe(started_runs: list, tmp_path: Path) -> None:
+    (tmp_path / "en-de").mkdir()
+    shutil.copy(RECIPES / "base.toml", tmp_path / "en-de" / "recipe.toml")
+    train(Path("en-de"))
+    _, base, run, *_ = started_runs[0]
+    assert (base, run) == (Path("en-de"), Path("runs/en-de"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty must be a recipe, or a directory with recipe.toml"):
+        train(Path("empty"))
+
+
+def test_run_directory_resumes_with_its_own_settings(started_runs: list, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    config = build_config()
+    RunDirectory(run).write_start(config, RunPlan(100, 1, 1), base_directory=tmp_path / "data")
+    train(Path("run"), resume=True)
+    resumed, base, directory, options = started_runs[0]
+    assert resumed.model_dump() == config.model_dump()
+    assert (base, directory, options) == (Path("data"), Path("run"), {"resume": True})
+    with pytest.raises(ConfigError, match="settings and --output must be left out to resume"):
+        train(Path("run"), ["train.seed=2"], resume=True)
+    with pytest.raises(InputError, match="continue it with `seq2see train --resume run`"):
+        train(Path("run"))

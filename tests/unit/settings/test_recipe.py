@@ -224,3 +224,20 @@ def test_every_recipe_file_equals_its_written_form(path: Path) -> None:
     recipe = Recipe.read(path)
     written = recipe.to_toml()
     assert path.read_text("utf-8").endswith(written), "must be rewritten with Recipe.to_toml"
+
+
+def test_paths_in_overrides_are_relative_to_a_directory(tmp_path: Path) -> None:
+    overrides = [
+        "data.root=corpora",
+        "data.train=[{files=['a.en', '../a.de'], weight=2}, {files=['builtin:copy']}]",
+        "data.valid.files=['/v.tsv']",
+        "train.init_from=$MODEL/x",
+    ]
+    recipe = Recipe.read(ROOT / "recipes" / "base.toml", overrides, tmp_path / "here")
+    here = tmp_path / "here"
+    assert recipe.data.root == str(here / "corpora")
+    first, second = recipe.data.train
+    assert first.files == (str(here / "a.en"), str(tmp_path / "a.de"))
+    assert (first.weight, second.files) == (2.0, ("builtin:copy",))
+    assert recipe.data.valid.files == ("/v.tsv",)
+    assert recipe.train.init_from == "$MODEL/x"

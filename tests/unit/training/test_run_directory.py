@@ -146,3 +146,34 @@ def test_remaining_time_includes_validations_and_final_scores() -> None:
     assert plan.remaining_seconds(0, validation_interval=30) == 100 * 2 + 3 * 10 + 7
     assert plan.remaining_seconds(61, validation_interval=30) == 39 * 2 + 1 * 10 + 7
     assert RunPlan(100, 1, 1).remaining_seconds(0, 30) is None
+
+
+def test_run_stores_settings_and_directory(tmp_path: Path) -> None:
+    base, run = tmp_path / "corpus", tmp_path / "runs" / "a"
+    run.mkdir(parents=True)
+    RunDirectory(run).write_start(build_config(), RunPlan(5, 1, 2), base_directory=base)
+    assert str(tmp_path) not in (run / "run.json").read_text("utf-8")
+    config, found = RunDirectory(run).read_run_config(RunConfig)
+    assert config == build_config()
+    assert found == base
+    with pytest.raises(InputError, match=r"run.json cannot be read: No such file"):
+        RunDirectory(base).read_run_config(RunConfig)
+    (run / "run.json").write_text("{}", "utf-8")
+    with pytest.raises(InputError, match=r"run.json is damaged: 'base_directory'"):
+        RunDirectory(run).read_run_config(RunConfig)
+
+
+def test_test_set_of_run_must_be_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("a\tb\n", "utf-8")
+    data = build_config().data.model_dump() | {"test": {"files": ["test.tsv"]}}
+    config, directory = build_config(data=data), RunDirectory(tmp_path)
+    corpus = config.data.build_corpus(config.data.test, tmp_path)
+    fingerprints = {"test.tsv (data.test)": corpus.fingerprint}
+    directory.write_start(config, RunPlan(5, 1, 2), {}, fingerprints, tmp_path)
+    assert list(directory.read_test_set()) == [("a", "b")]
+    (tmp_path / "test.tsv").write_text("a\tc\n", "utf-8")
+    with pytest.raises(InputError, match="has changed since the start of the run: name a test set"):
+        directory.read_test_set()
+    directory.write_start(build_config(), RunPlan(5, 1, 2))
+    with pytest.raises(InputError, match="has no test set: name one with --test-set"):
+        directory.read_test_set()

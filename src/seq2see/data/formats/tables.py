@@ -229,7 +229,8 @@ def _open_rows(
         usual = Counter(map(len, rows)).most_common(1)
         num_columns = len(layout.header) if layout.header else usual[0][0] if usual else None
         layout = TableLayout(layout.columns, layout.header, num_columns)
-    detected = [note for note in (*notes, layout.note) if note]
+    layout_note = "" if request.columns and not layout.header else layout.note
+    detected = [note for note in (*notes, layout_note) if note]
     return OpenedCorpus(
         lambda _: select_columns(read_rows(), layout, request.path),
         layout.languages,
