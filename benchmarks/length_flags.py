@@ -18,7 +18,8 @@ from pathlib import Path
 from seq2see.data.formats.tables import read_tsv
 from seq2see.data.readers import SentencePair
 from seq2see.keyed_random import sample_reservoir
-from seq2see.text import TokenizerConfig, TokenizerPair, split_sentences
+from seq2see.search import Hypothesis
+from seq2see.text import EOS_ID, TextSpan, TokenizerConfig, TokenizerPair, split_sentences
 from seq2see.text.languages import has_letter
 from seq2see.text.sentence_splitting import count_sentences
 from seq2see.text.training_text_statistics import (
@@ -26,7 +27,7 @@ from seq2see.text.training_text_statistics import (
     TrainingTextStatistics,
     measure_training_text,
 )
-from seq2see.translator import TranslationFlag
+from seq2see.translator import SourceSegment, TranslationFlag
 from seq2see.translator.result_builder import find_flags
 
 FILES = ("train.tsv.gz", "val.tsv.gz", "test.tsv.gz")
@@ -43,17 +44,11 @@ class FlagFinder:
 
     def has_length_flag(self, source: str, text: str) -> bool:
         """Return whether a translation is flagged as too short or too long."""
-        flags = find_flags(
-            source,
-            text,
-            self.tokenizers.source.encode(source),
-            self.tokenizers.target.encode(text),
-            is_finished=True,
-            languages=self.languages,
-            training_text=self.training_text,
-            has_unknown=False,
-            retokenized_ids=None,
-        )
+        segment = SourceSegment(TextSpan(source, 0), self.tokenizers.source.encode(source))
+        tokens = (*self.tokenizers.target.encode(text), EOS_ID)
+        hypothesis = Hypothesis(tokens, True, 0.0, 0.0, ())
+        model = (self.tokenizers, self.languages, self.training_text)
+        flags = find_flags(segment, hypothesis, text, *model)
         return not LENGTH_FLAGS.isdisjoint(flags)
 
     def print_share(self, name: str, pairs: Iterable[tuple[str, str]]) -> None:

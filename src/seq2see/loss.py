@@ -157,32 +157,6 @@ def default_chunk_size(vocab_size: int) -> int:
     return max(128, min(640, 2**24 // vocab_size))
 
 
-def compute_chunked_loss(
-    states_NM: Tensor,
-    output_weights: OutputWeights,
-    chunk_loss: ChunkLoss,
-    num_passes: int,
-    chunk_size: int | None,
-) -> LossSum:
-    """Return the loss over all chunks. The rows of the passes follow each other.
-
-    Matrix products use the type of states and weights, or that of autocast.
-    """
-    weight_VM, bias_V = output_weights
-    device = states_NM.device.type
-    dtype = torch.promote_types(states_NM.dtype, weight_VM.dtype)
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-    inputs = states_NM.to(dtype), weight_VM.to(dtype), None if bias_V is None else bias_V.to(dtype)
-    max_rows = chunk_size or default_chunk_size(len(weight_VM))
-    # Read here: inside the function grad mode is off, and `needs_input_grad` ignores `no_grad`.
-    needs_gradient = torch.is_grad_enabled()
-    total, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        *inputs, chunk_loss, num_passes, max_rows, needs_gradient
-    )
-    return LossSum(total, nll, len(states_NM))
-
-
 def _split_rows(num_passes: int, num_rows: int, max_rows: int) -> Iterator[slice]:
     """Yield the rows of each pass that form a chunk of at most `max_rows` rows in total.
 
@@ -295,7 +269,19 @@ def compute_loss_from_states(
     num_passes = 2 if config.r_drop_weight else 1
     labels_PN = labels_N.long().view(num_passes, -1)  # `gather` needs int64
     chunk_loss = partial(_compute_chunk_loss, config, labels_PN, teacher)
-    return compute_chunked_loss(states_NM, output_weights, chunk_loss, num_passes, chunk_size)
+    weight_VM, bias_V = output_weights
+    device = states_NM.device.type
+    dtype = torch.promote_types(states_NM.dtype, weight_VM.dtype)
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    inputs = states_NM.to(dtype), weight_VM.to(dtype), None if bias_V is None else bias_V.to(dtype)
+    max_rows = chunk_size or default_chunk_size(len(weight_VM))
+    # Read here: inside the function grad mode is off, and `needs_input_grad` ignores `no_grad`.
+    needs_gradient = torch.is_grad_enabled()
+    total, nll = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
+        *inputs, chunk_loss, num_passes, max_rows, needs_gradient
+    )
+    return LossSum(total, nll, len(states_NM))
 
 
 def _compute_chunk_loss(

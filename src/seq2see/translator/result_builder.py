@@ -131,37 +131,36 @@ NO_TRANSLATION_MESSAGE = (
 
 
 def find_flags(
-    source_text: str,
-    target_text: str,
-    source_ids: Sequence[int],
-    target_ids: Sequence[int],
-    *,
-    is_finished: bool,
+    segment: SourceSegment,
+    hypothesis: Hypothesis,
+    text: str,
+    tokenizers: TokenizerPair,
     languages: tuple[str, str],
     training_text: TrainingTextStatistics | None,
-    has_unknown: bool,
-    retokenized_ids: Sequence[int] | None,
+    retokenized_ids: Sequence[int] | None = None,
 ) -> Iterator[TranslationFlag]:
     """Yield the flags of a translation.
 
-    `training_text` has the usual length ratios, if they are known. `retokenized_ids` are the ids of
-    the target text when it is tokenized again, or None if that is not checked.
+    `text` is that of the hypothesis. `training_text` has the usual length ratios, if they are
+    known. `retokenized_ids` are the ids of the text when it is tokenized again, or None if that is
+    not checked.
     """
-    if languages[0] != languages[1] and is_copied_source(source_text, target_text):
+    source_ids, target_ids = segment.ids, hypothesis.tokens_without_eos
+    if languages[0] != languages[1] and is_copied_source(segment.span.text, text):
         yield TranslationFlag.COPIED_SOURCE
     if has_repetition(target_ids) and not has_repetition(source_ids):
         yield TranslationFlag.REPETITION
-    if not is_finished:
+    if not hypothesis.is_finished:
         yield TranslationFlag.LENGTH_LIMIT
     ratio = find_length_ratio(training_text, len(source_ids))
     z_score = ratio.compute_z_score(len(source_ids), len(target_ids))
-    if is_too_short(source_text, target_text, languages, z_score):
+    if is_too_short(segment.span.text, text, languages, z_score):
         yield TranslationFlag.SHORT
     if z_score > MAX_LENGTH_DEVIATIONS:
         yield TranslationFlag.LONG
-    if has_unknown:
+    if has_unknown(tokenizers, source_ids, target_ids):
         yield TranslationFlag.UNKNOWN
-    if retokenized_ids not in (None, target_ids):
+    if retokenized_ids not in (None, list(target_ids)):
         yield TranslationFlag.RETOKENIZED
 
 
@@ -183,6 +182,19 @@ def is_copied_source(source: str, text: str) -> bool:
     """Return whether the text has the same words as the source, ignoring case and spaces."""
     words = source.casefold().split()
     return len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
+
+
+def has_unknown(tokenizers: TokenizerPair, source: Sequence[int], target: Sequence[int]) -> bool:
+    """Return whether the source or the target has characters without a piece.
+
+    Bytes count in the source only: the model has rarely seen them and mostly omits them, but it
+    produces bytes in the target deliberately.
+    """
+    return (
+        not tokenizers.source.byte_ids.isdisjoint(source)
+        or tokenizers.source.special_ids.unk in source
+        or tokenizers.target.special_ids.unk in target
+    )
 
 
 def has_repetition(ids: Sequence[int]) -> bool:
@@ -261,20 +273,8 @@ class ResultBuilder:
         # A model that produces bytes may produce a line break, but a line is translated to a line.
         text = LINE_BREAK.sub(" ", decoded)
         source, log_prob, tokens = segment.span.text, hypothesis.log_prob, hypothesis.tokens
-        ids = list(hypothesis.tokens_without_eos)
-        flags = tuple(
-            find_flags(
-                source,
-                text,
-                segment.ids,
-                ids,
-                is_finished=hypothesis.is_finished,
-                languages=self.languages,
-                training_text=self.training_text,
-                has_unknown=self._has_unknown(segment.ids, ids),
-                retokenized_ids=retokenized_ids,
-            )
-        )
+        model = (self.tokenizers, self.languages, self.training_text)
+        flags = tuple(find_flags(segment, hypothesis, text, *model, retokenized_ids))
         unmet = self.constraints.find_unmet(source, text) if self.constraints else ()
         log_probs = hypothesis.token_log_probs or scores.log_probs
         return Translation(
@@ -289,19 +289,6 @@ class ResultBuilder:
             unmet_constraints=unmet,
             sentences=(SentencePairOffsets(0, len(source), 0, len(text), log_prob, flags, unmet),),
             num_tokens=len(tokens),
-        )
-
-    def _has_unknown(self, source: Sequence[int], target: Sequence[int]) -> bool:
-        """Return whether the source or the target has characters without a piece.
-
-        Bytes count in the source only: the model has rarely seen them and mostly omits them, but
-        it produces bytes in the target deliberately.
-        """
-        tokenizers = self.tokenizers
-        return (
-            not tokenizers.source.byte_ids.isdisjoint(source)
-            or tokenizers.source.special_ids.unk in source
-            or tokenizers.target.special_ids.unk in target
         )
 
     def _align_words(

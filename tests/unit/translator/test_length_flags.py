@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from seq2see.text import TokenizerConfig, TokenizerPair
+from seq2see.search import Hypothesis
+from seq2see.text import EOS_ID, TextSpan, TokenizerConfig, TokenizerPair
 from seq2see.text.training_text_statistics import TrainingTextStatistics, measure_training_text
-from seq2see.translator import TranslationFlag
+from seq2see.translator import SourceSegment, TranslationFlag
 from seq2see.translator.result_builder import find_flags
 
 LANGUAGES = ("en", "de")
@@ -39,19 +40,12 @@ def statistics(tokenizers) -> TrainingTextStatistics | None:
 @pytest.fixture
 def flags(tokenizers, statistics):
     def find(source: str, text: str, **settings: Any) -> list[TranslationFlag]:
-        target_ids = tokenizers.target.encode(text)
-        return [
-            *find_flags(
-                source,
-                text,
-                tokenizers.source.encode(source),
-                target_ids,
-                is_finished=True,
-                has_unknown=False,
-                retokenized_ids=None,
-                **{"languages": LANGUAGES, "training_text": statistics, **settings},
-            )
-        ]
+        segment = SourceSegment(TextSpan(source, 0), tokenizers.source.encode(source))
+        tokens = (*tokenizers.target.encode(text), EOS_ID)
+        hypothesis = Hypothesis(tokens, True, 0.0, 0.0, ())
+        settings = {"languages": LANGUAGES, "training_text": statistics, **settings}
+        found = find_flags(segment, hypothesis, text, tokenizers, **settings)
+        return [flag for flag in found if flag != TranslationFlag.UNKNOWN]
 
     return find
 

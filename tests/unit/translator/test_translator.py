@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +24,11 @@ from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError
 from seq2see.model import ModelConfig, Transformer
 from seq2see.search import Beam, Hypothesis, SearchConfig, SentenceSearchInput
-from seq2see.text import EOS_ID, Tokenizer, TokenizerConfig, TokenizerPair
+from seq2see.text import EOS_ID, TextSpan, Tokenizer, TokenizerConfig, TokenizerPair
 from seq2see.text.languages import find_word_offsets
 from seq2see.text.tokenizer import find_offsets_in_decoded_text, find_offsets_in_original_text
 from seq2see.translator import (
+    SourceSegment,
     Translation,
     TranslationFlag,
     TranslationOptions,
@@ -539,18 +541,32 @@ def test_first_occurrence_of_phrase_ends_its_word() -> None:
     assert not forbids(3, 4, 6, 3, 4)
 
 
-def case(source: str = "a b c d", text: str = "w x y z", **more) -> dict[str, Any]:
-    ids = list(range(len(text.split())))
-    usual = {"source_ids": list(range(len(source.split()))), "target_ids": ids, "is_finished": True}
-    more = {
-        "languages": ("en", "fr"),
-        "training_text": None,
-        "has_unknown": False,
-        "retokenized_ids": more.get("target_ids", ids),
-        **usual,
-        **more,
-    }
-    return {"source_text": source, "target_text": text, **more}
+UNKNOWN_ID = 99
+
+
+def case(
+    source: str = "a b c d",
+    text: str = "w x y z",
+    *,
+    source_ids: Sequence[int] | None = None,
+    target_ids: Sequence[int] | None = None,
+    is_finished: bool = True,
+    languages: tuple[str, str] = ("en", "fr"),
+    retokenized_ids: Sequence[int] | None = None,
+) -> tuple[Any, ...]:
+    """Return the arguments of `find_flags`."""
+    if source_ids is None:
+        source_ids = range(len(source.split()))
+    if target_ids is None:
+        target_ids = range(len(text.split()))
+    if retokenized_ids is None:
+        retokenized_ids = list(target_ids)
+    tokenizer = SimpleNamespace(byte_ids=frozenset(), special_ids=SimpleNamespace(unk=UNKNOWN_ID))
+    segment = SourceSegment(TextSpan(source, 0), list(source_ids))
+    tokens = (*target_ids, *[50] * is_finished)
+    hypothesis = Hypothesis(tokens, is_finished, 0.0, 0.0, ())
+    tokenizers = SimpleNamespace(source=tokenizer, target=tokenizer)
+    return segment, hypothesis, text, tokenizers, languages, None, retokenized_ids
 
 
 @pytest.mark.parametrize(
@@ -567,12 +583,13 @@ def case(source: str = "a b c d", text: str = "w x y z", **more) -> dict[str, An
         (case(source_ids=list(range(30)), target_ids=[1, 2, 3, 4, 5, 6, 7]), []),
         (case(target_ids=list(range(20))), [TranslationFlag.LONG]),
         (case(target_ids=list(range(19))), []),
-        (case(has_unknown=True), [TranslationFlag.UNKNOWN]),
+        (case(source_ids=[0, 1, 2, UNKNOWN_ID]), [TranslationFlag.UNKNOWN]),
+        (case(target_ids=[0, 1, 2, UNKNOWN_ID]), [TranslationFlag.UNKNOWN]),
         (case(retokenized_ids=[9, 9]), [TranslationFlag.RETOKENIZED]),
     ],
 )
-def test_flags(given: dict[str, Any], expected: list[TranslationFlag]) -> None:
-    assert list(find_flags(**given)) == expected
+def test_flags(given: tuple[Any, ...], expected: list[TranslationFlag]) -> None:
+    assert list(find_flags(*given)) == expected
 
 
 def test_alignment_uses_the_attention_of_the_search(engine, tokenizers, monkeypatch) -> None:
