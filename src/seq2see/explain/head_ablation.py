@@ -11,11 +11,7 @@ from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import TargetScores
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.html_tables import (
-    build_head_table,
-    render_html_heat_table,
-    render_html_report,
-)
+from seq2see.explain.html_tables import build_head_table, render_html_heat_table, render_html_report
 from seq2see.explain.interventions import Intervention, list_head_ablations
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.metrics import MetricScore, compute_metric_score

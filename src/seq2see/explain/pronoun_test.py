@@ -37,10 +37,7 @@ from seq2see.explain.html_tables import (
     render_html_table,
 )
 from seq2see.explain.sentence_contrast import SentenceContrast, contrast_sentences
-from seq2see.explain.sentence_contrast_figure import (
-    render_contrast_image,
-    save_contrast_figure,
-)
+from seq2see.explain.sentence_contrast_figure import render_contrast_image, save_contrast_figure
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.explain.words import build_source_sentence
 from seq2see.model import AttentionRecorder

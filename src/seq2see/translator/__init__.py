@@ -1,8 +1,6 @@
 """Translation of text: combines tokenizers, an engine and options."""
 
-from seq2see.translator.result_builder import (
-    align_words as align_words,
-)
+from seq2see.translator.result_builder import align_words as align_words
 from seq2see.translator.text_translation import (
     BlockTranslator as BlockTranslator,
     SourceText as SourceText,

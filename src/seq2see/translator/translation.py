@@ -53,11 +53,6 @@ class TranslationOptions(Config):
                 "glossary", "must be empty with sampling or beam groups: it needs beam search"
             )
 
-    @property
-    def has_constraints(self) -> bool:
-        """Whether the options have lexical constraints."""
-        return bool(self.prefix or self.forbidden or self.glossary)
-
     def with_settings(self, settings: Mapping[str, Any]) -> Self:
         """Return a copy with other settings: fields of this config and of `search`.
 

@@ -202,7 +202,7 @@ class Translator:
     def _build_constraints(
         self, options: TranslationOptions, *, has_prefix: bool = False
     ) -> LexicalConstraints | None:
-        if not (has_prefix or options.has_constraints):
+        if not (has_prefix or options.prefix or options.forbidden or options.glossary):
             return None
         return LexicalConstraints(options, self.tokenizers.target, self.languages[1])
 
@@ -293,11 +293,10 @@ class Translator:
             ]
             found = self._search_with_constraints(inputs, options, constraints, observer)
             batches = [BatchResult(range(len(inputs)), found)]
-        results: dict[int, Translation] = {}
-        for indices, hypotheses in batches:
-            batch = builder.build_translations([segments[index] for index in indices], hypotheses)
-            results.update(zip(indices, batch, strict=True))
-        return [results[index] for index in range(len(segments))]
+        return collect_in_order(
+            (indices, list(builder.build_translations([segments[i] for i in indices], hypotheses)))
+            for indices, hypotheses in batches
+        )
 
     def merge_segments(
         self, blocks: Sequence[SegmentedBlock], translations: Sequence[Translation]
