@@ -17,6 +17,7 @@ from seq2see.explain.source_attribution import (
     average_ranks,
     compute_attention_rollout,
     correlate_attribution_methods,
+    split_source_embeddings,
     sum_by_word,
 )
 from seq2see.explain.trace_format import AttributionMethod, SourceAttribution
@@ -88,7 +89,7 @@ def test_integrated_gradients_sum_to_log_prob_change() -> None:
     assert integrated.convergence_delta is not None
     assert integrated.convergence_delta <= 0.01
     attributor = SourceAttributor(explained_model(), attributed_trace())
-    baseline, tokens = attributor._split_input()
+    baseline, tokens = split_source_embeddings(attributor.model, attributor.source_1S)
     log_probs = log_probs_of(attributor, baseline + tokens)
     difference = (log_probs - log_probs_of(attributor, baseline)).numpy()
     assert integrated.token_scores is not None
@@ -107,7 +108,7 @@ def test_gradient_x_input_equals_numerical_derivative() -> None:
         explained, TEXT, "le chat dort .", options=TraceOptions(attributions=("gradient_x_input",))
     )
     attributor = SourceAttributor(explained, trace)
-    baseline, tokens = attributor._split_input()
+    baseline, tokens = split_source_embeddings(attributor.model, attributor.source_1S)
     step = 1e-5
     upper, lower = (
         log_probs_of(attributor, baseline + (1 + sign * step) * tokens) for sign in (1, -1)
