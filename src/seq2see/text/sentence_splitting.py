@@ -34,6 +34,7 @@ _POSSIBLE_SENTENCE_END = re.compile(r"[^\w \t,'’\"“”„«»()–—-]")
 """A character that may end a sentence: one that is no letter, space or inner punctuation."""
 _END_BEFORE_DIGIT = re.compile(r"(?:(?<=[。！？])|(?<=[。！？][”’」』）]))(?=\d)")
 """End of a sentence that sentencex takes for a decimal point, as in 我病了。2天前他来了。"""
+_CLOSING_MARKS = "』」】〗〕〉》）］｝"
 _FINAL_CHARACTERS = ".!?…。！？\"'”’»)」』"
 _SPACE = re.compile(r"\s+")
 _ZERO_WIDTH_JOINER = "\u200d"
@@ -139,7 +140,23 @@ def _segment(text: str, code: str) -> list[str]:
         return [text]
     if sum(map(len, parts)) != len(text):  # it may drop blank lines
         return [text]
-    return [sentence for part in parts for sentence in _END_BEFORE_DIGIT.split(part)]
+    sentences = [sentence for part in parts for sentence in _END_BEFORE_DIGIT.split(part)]
+    return _attach_closing_marks(sentences)
+
+
+def _attach_closing_marks(sentences: Sequence[str]) -> list[str]:
+    """Move closing marks at the start of a sentence to the end of the sentence before it.
+
+    sentencex knows few of the marks that close a Chinese or Japanese sentence, as in 『好。』.
+    """
+    attached: list[str] = []
+    for sentence in sentences:
+        rest = sentence.lstrip(_CLOSING_MARKS) if attached else sentence
+        if len(rest) < len(sentence):
+            attached[-1] += sentence[: -len(rest) or None]
+        if rest:
+            attached.append(rest)
+    return attached
 
 
 def _find_clause_ends(text: str) -> list[int]:

@@ -45,7 +45,7 @@ _LIST_MARKER = re.compile(
     \s*
     (?:
         (?:
-            [-*+•·–—‣◦▪■●○►▸✓☐☑]
+            [-*+·–—]
             | >{1,9}
             | \#{1,6}
             | \[[ xX]\]  # task of a checklist
@@ -53,6 +53,9 @@ _LIST_MARKER = re.compile(
             | \(?[A-Z]\)
         )
         \s+
+        | [•‣◦▪■●○►▸✓☐☑①-⑳]\s*
+        | [(（]?(?:\d{1,3}|[a-z])）\s*
+        | \d{1,3}[、．](?!\s*\d)\s*  # not 1、2 and 3．5
     )+
     """,
     re.VERBOSE,

@@ -72,6 +72,11 @@ def test_placeholder_is_not_split_into_sentences(translate: Translate) -> None:
         ("> - 1.2. a dog\n> > a cat", "> - 1.2. A DOG\n> > A CAT"),
         ("- [ ] a dog\n* [x]  a cat", "- [ ] A DOG\n* [x]  A CAT"),
         ("A) a dog\niv. a cat\nIII. a fox", "A) A DOG\niv. A CAT\nIII. A FOX"),
+        (
+            "1、a dog\n（a）a cat\n(2）a fox\n3．a bear",
+            "1、A DOG\n（a）A CAT\n(2）A FOX\n3．A BEAR",
+        ),
+        ("②a dog\n•a cat", "②A DOG\n•A CAT"),
         ("▪ a dog\n● a cat\n· a fox", "▪ A DOG\n● A CAT\n· A FOX"),
         ("\ufeff- a dog", "\ufeff- A DOG"),
         ("\ufeffa dog", "\ufeffA DOG"),
@@ -81,6 +86,14 @@ def test_list_markers_are_copied(translate: Translate, text: str, expected: str)
     translation, lines = translate(text)
     assert translation.text == expected
     assert all(line[0].isalpha() and line[1] != ")" for line in lines)
+
+
+@pytest.mark.parametrize(
+    "text", ["I. a dog", "A. Smith", "1、2 and 3", "3．5 dogs", "1.5 dogs", "-a"]
+)
+def test_number_or_initial_is_no_list_marker(translate: Translate, text: str) -> None:
+    _, lines = translate(text)
+    assert lines == [text]
 
 
 @pytest.mark.parametrize("text", ["7 dogs", "Hello {name}!", "a dog"])

@@ -30,6 +30,8 @@ def copy_spans(text: str, spans: list[TextSpan]) -> str:
         ("fr", "Quoi\u00a0? Oui\u202f! Bon.", 3),
         ("zh", "你好。今天天气很好！我们去吧？", 3),
         ("zh", "我病了。2天前他来了！14。“好。”3点。", 5),
+        ("zh", "『好。』【我走了！】他来了。“『好。』”他说。", 4),
+        ("ja", "『はい。』", 1),
         ("zh", "今天是2.14，他付了3.5美元。", 1),
         ("zh_Hant", "你好。今天天氣很好！", 2),
         ("ja", "そうです。行きましょう。", 2),
@@ -47,6 +49,11 @@ def test_number_of_sentences(language: str, text: str, expected: int) -> None:
     assert len(spans) == expected
     assert all(text[span.start : span.end] == span.text == span.text.strip() for span in spans)
     assert copy_spans(text, spans) == text
+
+
+def test_closing_marks_belong_to_the_sentence_before_them() -> None:
+    assert texts(split_sentences("『好。』他来了。", "zh")) == ["『好。』", "他来了。"]
+    assert texts(split_sentences("【好！】』他来了。", "zh")) == ["【好！】』", "他来了。"]
 
 
 def words(text: str) -> int:
