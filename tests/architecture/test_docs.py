@@ -12,6 +12,7 @@ import pytest
 
 from seq2see.data.quality.config import RULES
 from seq2see.search import SearchConfig
+from seq2see.serve.config import LimitsConfig
 from seq2see.translator import TranslationOptions
 
 ROOT = Path(__file__).parents[2]
@@ -156,6 +157,32 @@ def test_translation_keywords_have_their_defaults_in_the_documentation() -> None
         value = fields[name].get_default(call_default_factory=True)
         expected = value.model_dump() if hasattr(value, "model_dump") else value
         assert ast.literal_eval(default.strip("`")) == expected, name
+
+
+def test_limits_of_the_service_have_their_defaults_in_the_documentation() -> None:
+    table = (ROOT / "docs/serving.md").read_text("utf-8").partition("| limit | default |")[2]
+    rows = re.findall(r"(?m)^\| `(\w+)` \| ([\d,]+) \|", table.partition("\n\n")[0])
+    documented = {name: float(default.replace(",", "")) for name, default in rows}
+    assert documented == LimitsConfig().model_dump()
+
+
+def test_routes_of_the_api_are_documented() -> None:
+    page = (ROOT / "docs/http-api.md").read_text("utf-8")
+    documented = {
+        (method, re.sub(r"\?.*", "", path))
+        for method, path in re.findall(r"`(GET|POST) (/[^` ]*)`", page)
+    }
+    for name in ("api_v1", "inspection"):
+        source = (ROOT / f"src/seq2see/serve/{name}.py").read_text("utf-8")
+        prefix = re.search(r'APIRouter\(\s*prefix="([^"]*)"', source)
+        for method, path in re.findall(r'@router\.(get|post)\(\s*"([^"]*)"', source):
+            full = (prefix[1] if prefix else "") + re.sub(r"\{(\w+).*?\}", upper_name, path)
+            if full.startswith("/api/v1"):
+                assert (method.upper(), full) in documented, full
+
+
+def upper_name(match: re.Match[str]) -> str:
+    return match[1].upper()
 
 
 def test_decision_records_are_numbered_and_have_one_form() -> None:

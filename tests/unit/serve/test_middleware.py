@@ -234,7 +234,7 @@ def error_codes(error_class: type[ServiceError] = ServiceError) -> set[str]:
 def test_error_codes_are_documented_and_translated() -> None:
     """The page shows codes without a message of its own in English."""
     codes = error_codes() - {"client_disconnected"}  # no client receives it
-    documentation = (Path(__file__).parents[3] / "docs/serving.md").read_text("utf-8")
+    documentation = (Path(__file__).parents[3] / "docs/http-api.md").read_text("utf-8")
     assert {code for code in codes if f"`{code}`" not in documentation} == set()
     for language in ("en", "zh"):
         locale = (STATIC_DIRECTORY / f"js/locale/{language}.js").read_text("utf-8")
