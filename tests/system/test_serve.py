@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -571,7 +572,9 @@ def test_service_makes_no_network_connections(model_directory: Path) -> None:
         assert send(port, "/api/v1/lab")[0] == 200
         assert send(port, "/api/v1/models/tiny/positions")[0] == 200
         page = b'<!DOCTYPE html SYSTEM "http://a.example/x.dtd"><link href="http://a.example/y">A'
-        service.translate_file(RequestContext.with_timeout(30), page, "a.html", "auto", "de")
+        service.translate_file(
+            RequestContext.with_timeout(30), io.BytesIO(page), "a.html", "auto", "de"
+        )
     _connections.clear()
     assert set(hosts) == {"127.0.0.1"}
 

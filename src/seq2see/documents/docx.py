@@ -59,7 +59,7 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
     It can be rendered once, because rendering changes the XML.
     """
     files = _read_archive(data, file_name)
-    parts = {info.filename: files[info] for info in files if _TEXT_PARTS.fullmatch(info.filename)}
+    parts = _select_text_parts(files)
     if _MAIN_PART not in parts:
         raise InputError(f"{file_name} must be {_FILE_TYPE}, but has no {_MAIN_PART}")
     trees = {name: _parse_part(part, f"{name} of {file_name}") for name, part in parts.items()}
@@ -75,6 +75,15 @@ def parse(data: bytes, file_name: str) -> ParsedDocument[bytes]:
         return _write_archive(files, changes)
 
     return ParsedDocument(units, render)
+
+
+def find_text_parts(data: bytes, file_name: str) -> Iterable[bytes]:
+    """Return the files with paragraphs; raise InputError if the archive is damaged."""
+    return _select_text_parts(_read_archive(data, file_name)).values()
+
+
+def _select_text_parts(files: Mapping[zipfile.ZipInfo, bytes]) -> dict[str, bytes]:
+    return {info.filename: files[info] for info in files if _TEXT_PARTS.fullmatch(info.filename)}
 
 
 def _parse_part(content: bytes, name: str) -> etree._ElementTree:

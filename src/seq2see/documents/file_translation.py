@@ -44,18 +44,32 @@ def parse_document(
     format_name: str | None = None,
     *,
     max_uncompressed_bytes: int = MAX_ARCHIVE_BYTES,
+    max_elements: int | None = None,
 ) -> Document:
     """Parse the content of a file in a format, by default that of the file extension.
 
-    Raises InputError if there is no such format, if the content is not valid, or if it is a ZIP
-    archive that could exhaust the memory.
+    Raises InputError if there is no such format, if the content is not valid, if it has more than
+    `max_elements` lines and tags, or if it is a ZIP archive that could exhaust the memory.
     """
     document_format = find_document_format(Path(file_name), format_name)
     if is_zipfile(BytesIO(content)):
         _check_archive_size(content, file_name, max_uncompressed_bytes)
     module = import_module(f"seq2see.documents.{document_format.module}")
+    if max_elements is not None:
+        find_parts = getattr(module, "find_text_parts", lambda *arguments: [arguments[0]])
+        num_elements = sum(map(_count_elements, find_parts(content, file_name)))
+        if num_elements > max_elements:
+            raise InputError(
+                f"{file_name} must have at most {max_elements:,} lines and tags, "
+                f"but has {num_elements:,}: split the document"
+            )
     parse: ParseFunction = module.parse
     return parse(content, file_name)
+
+
+def _count_elements(content: bytes) -> int:
+    """Return the number of lines and tags, at most twice as many as there are."""
+    return max(content.count(b"\n"), content.count(b"\r")) + content.count(b"<")
 
 
 def read_document(path: Path, format_name: str | None = None) -> Document:

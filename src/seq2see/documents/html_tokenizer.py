@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from seq2see.cancellation import check_cancelled
+
 HtmlTokenKind = Literal["text", "start", "end", "other"]
 
 
@@ -62,6 +64,7 @@ def tokenize_html(html: str) -> Iterator[HtmlToken]:
     """Yield the tokens of a page or a fragment."""
     offset = 0
     while offset < len(html):
+        check_cancelled()
         token = _read_token(html, offset)
         yield token
         offset += len(token.raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from seq2see.cancellation import check_cancelled
 from seq2see.documents.parsed_document import DocumentLanguages, UnitTranslation
 from seq2see.markup.tag_transfer import compute_target_tag_positions
 from seq2see.markup.text_units import IndexRange, TextUnit
@@ -76,6 +77,7 @@ class TextUnitTranslator:
         self, unit: TextUnit, parts: Sequence[TranslatedPart], rank: int
     ) -> UnitTranslation:
         """Replace the parts of a unit by their translations of a rank and place its tags."""
+        check_cancelled()
         builder = _UnitBuilder(unit, self._text_translator.separator)
         results = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
         for part, result in zip(parts, results, strict=True):

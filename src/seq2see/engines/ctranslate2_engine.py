@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import torch
 
 from seq2see.bundle import Bundle
+from seq2see.cancellation import check_cancelled
 from seq2see.engines.base import BatchResult
 from seq2see.engines.batching import add_special_tokens, batch_by_length
 from seq2see.engines.ctranslate2_conversion import (
@@ -253,6 +254,7 @@ class CTranslate2Engine:
         retries: deque[list[_Sentence]] = deque()
         running: deque[tuple[list[_Sentence], int, list[Any]]] = deque()
         while True:
+            check_cancelled()
             while len(running) < self._max_queued_batches:
                 batch = retries.popleft() if retries else next(batches, None)
                 if batch is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from functools import partial
 from itertools import repeat
 from threading import Barrier, RLock
@@ -81,7 +82,11 @@ class TorchThreadPool:
         """
         if self._executor is None or len(items) < 2:
             return (self.run_in_caller(function, item) for item in items)
-        return self._executor.map(function, items)  # cancels the rest after an error
+        contexts = [copy_context() for _ in items]  # one each: a context runs in one thread
+        # `map` cancels the rest after an error.
+        return self._executor.map(
+            lambda context, item: context.run(function, item), contexts, items
+        )
 
     def run_in_caller(self, function: Callable[[Item], Result], item: Item) -> Result:
         """Return the result of `function` for one item, computed in the calling thread."""
@@ -179,7 +184,8 @@ class TorchEngine(Engine):
                 device=self.device,
             )
 
-        batches = self._make_batches([len(each.source_ids) for each in inputs], config)
+        lengths = [max(len(each.source_ids), len(each.prefix)) for each in inputs]
+        batches = self._make_batches(lengths, config)
         with self._evaluation_mode():
             yield from map(BatchResult, batches, self.thread_pool.map(search_batch, batches))
 

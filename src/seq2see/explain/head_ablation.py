@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2see import draw
+from seq2see.cancellation import check_cancelled
 from seq2see.data.fables import ContrastivePair
 from seq2see.engines.base import TargetScores
 from seq2see.errors import InputError
@@ -105,7 +106,6 @@ def ablate_heads_on_contrastive_pair(
     explained: ExplainedModel,
     pair: ContrastivePair,
     interventions: Sequence[Intervention] = (),
-    check_cancelled: Callable[[], None] = lambda: None,
 ) -> AblationResults:
     """Measure the effect of each head on a contrastive pair by ablating it.
 
@@ -113,7 +113,6 @@ def ablate_heads_on_contrastive_pair(
         explained: The model.
         pair: Source with a correct and a wrong translation.
         interventions: Applied in addition to each ablation.
-        check_cancelled: Called before each head; it may raise to cancel.
     """
     unablated = explained.with_interventions(interventions)
     baseline = score_first_different_tokens(unablated, pair).log_prob_difference

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from seq2see.cancellation import check_cancelled
 from seq2see.errors import InputError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.trace_format import (
@@ -33,6 +34,8 @@ from seq2see.model import EncoderOutput, Transformer
 QUADRATURE_POINTS, INITIAL_SEGMENTS, MAX_SEGMENTS, SEGMENTS_PER_BATCH = 4, 8, 256, 8
 """Integrated gradients: points per segment of the path; initial and maximum number of segments;
 segments per batch."""
+MAX_BATCH_LOGITS = 1 << 22
+"""Maximum number of logits of a batch of integrated gradients with several segments."""
 CONVERGENCE_TOLERANCE = 0.01
 """Maximum error of the sum of attributions, relative to the change in log-probability."""
 MIN_LOG_PROB_CHANGE = 0.1
@@ -136,6 +139,7 @@ class SourceAttributor:
 
     def compute_log_probs(self, encoder_output: EncoderOutput) -> Tensor:
         """Return the log-probabilities of the target tokens for each encoder output, [B, T]."""
+        check_cancelled()
         input_BT = self.decoder_input_1T.expand(len(encoder_output.states_BSM), -1)
         states_BTM = self.model.decode(input_BT, encoder_output)
         log_probs_BTV = self.model.output.log_probabilities(states_BTM)
@@ -202,10 +206,11 @@ class SourceAttributor:
         sums_T = self.compute_log_probs(self._encode(x_BSM)).sum(0)
         if not sums_T.requires_grad:  # all decoder layers are ablated: the source has no effect
             return [torch.zeros_like(x_BSM)] * len(sums_T)
-        return [
-            torch.autograd.grad(one, x_BSM, retain_graph=True, materialize_grads=True)[0]
-            for one in sums_T.unbind()
-        ]
+        gradients: list[Tensor] = []
+        for one in sums_T.unbind():
+            check_cancelled()
+            gradients += torch.autograd.grad(one, x_BSM, retain_graph=True, materialize_grads=True)
+        return gradients
 
     def _integrate(
         self, baseline: Tensor, tokens: Tensor, range_N2: Tensor
@@ -215,7 +220,10 @@ class SourceAttributor:
         Returns the integrals of each segment, [N, T, S], and its change in log-probability, [N, T].
         """
         values, changes = [], []
-        for batch_N2 in range_N2.split(SEGMENTS_PER_BATCH):
+        vocab_size = len(self.model.output.tokens.weight_VM)
+        logits_per_segment = QUADRATURE_POINTS * len(self.target_T) * vocab_size
+        num_segments = min(SEGMENTS_PER_BATCH, max(1, MAX_BATCH_LOGITS // logits_per_segment))
+        for batch_N2 in range_N2.split(num_segments):
             points_P, weights_P = _quadrature(batch_N2)
             gradients = self._compute_gradients(baseline + points_P[:, None, None] * tokens)
             values_TPS = torch.stack(

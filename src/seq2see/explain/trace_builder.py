@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -137,14 +137,12 @@ class TraceRecorder:
     """Records attention, layer outputs and the search; it is both a `Recorder` and an observer.
 
     A recorded node refers to its parent, so that the internals of hypotheses that were pruned are
-    freed: those of live and finished hypotheses remain.
+    freed: those of live hypotheses and of the best finished one remain.
     """
 
     explained: ExplainedModel
     search: SearchConfig
     options: TraceOptions
-    check_cancelled: Callable[[], None]
-    """Called at each step; it may raise to cancel."""
     nodes: list[BeamNode] = field(default_factory=list)
     """All hypotheses of the search, parents before children."""
     encoder_attention: dict[AttentionModuleId, AttentionTensors] = field(default_factory=dict)
@@ -191,7 +189,6 @@ class TraceRecorder:
 
     def step(self, record: StepRecord) -> None:
         """Record the candidates of a step and the distributions that they were chosen from."""
-        self.check_cancelled()
         internals = list(self._take_internals(record.log_probs_BKV.flatten(0, 1)))
         parents, self._live = self._live, {}
         for row, rank in (record.statuses_BC != CandidateStatus.NONE).nonzero().tolist():
@@ -237,7 +234,16 @@ class TraceRecorder:
         if node.status == "alive":
             self._live[search_index, int(record.next_beam_BC[row, rank])] = recorded
         elif node.status == "finished":
-            self._finished.append(recorded)
+            self._keep_finished(recorded)
+
+    def _keep_finished(self, recorded: RecordedNode) -> None:
+        """Keep a finished hypothesis if it may be the result, so that those of others are freed."""
+        if not self.search.sampling:
+            best = max(each.node.score for each in (*self._finished, recorded))
+            self._finished = [each for each in self._finished if each.node.score == best]
+            if recorded.node.score < best:
+                return
+        self._finished.append(recorded)
 
     def _take_internals(self, log_probs_RV: Tensor) -> Iterator[StepInternals]:
         """Yield the internals of each hypothesis; copies, which do not keep the batch alive."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -31,7 +31,6 @@ from seq2see.explain.trace_format import (
     InterventionEffect,
     ModelShape,
     ScoredTranslation,
-    SourceAttribution,
     TokenizedSentence,
     Trace,
 )
@@ -63,7 +62,6 @@ def explain(
     search: SearchConfig | None = None,
     interventions: Sequence[Intervention] = (),
     options: TraceOptions | None = None,
-    check_cancelled: Callable[[], None] = lambda: None,
 ) -> Trace:
     """Return the trace of a translation.
 
@@ -77,7 +75,6 @@ def explain(
         search: Search configuration; the defaults of the engine if None.
         interventions: Changes of the model.
         options: Contents of the trace.
-        check_cancelled: Called at each step and before each attribution; it may raise to cancel.
 
     Raises:
         ConfigError: If the model does not have a layer or head of an intervention or an option.
@@ -91,9 +88,7 @@ def explain(
         best = explained.search(explained.encode_source(source), search)
         if explained.tokenizers.target.decode(best.tokens_without_eos) != translation:
             target = translation
-    return trace_translation(
-        explained, source, target, search, interventions, options, check_cancelled
-    )
+    return trace_translation(explained, source, target, search, interventions, options)
 
 
 @torch.inference_mode()
@@ -104,7 +99,6 @@ def trace_translation(
     search: SearchConfig | None = None,
     interventions: Sequence[Intervention] = (),
     options: TraceOptions | None = None,
-    check_cancelled: Callable[[], None] = lambda: None,
 ) -> Trace:
     """Return the trace of a translation by a model in eval mode; see `explain`."""
     search, options = search or SearchConfig(), options or TraceOptions()
@@ -124,7 +118,7 @@ def trace_translation(
         patched = explained.with_interventions(interventions)
         baselines = search_baselines(explained, patched, ids, search, forced)
         prefix = build_forced_prefix(explained, baselines[0], interventions)
-    recorder = TraceRecorder(explained, search, options, check_cancelled)
+    recorder = TraceRecorder(explained, search, options)
     best = patched.search(ids, search, prefix=prefix, forced_tokens=forced, recorder=recorder)
     target_sentence = build_target_sentence(explained, best)
     effect = compare_with_baseline(explained, baselines, target_sentence) if baselines else None
@@ -139,7 +133,7 @@ def trace_translation(
         source=sentence,
         target=target_sentence,
     )
-    return _add_attributions(trace, patched, options, check_cancelled)
+    return _add_attributions(trace, patched, options)
 
 
 def _build_trace(
@@ -165,14 +159,9 @@ def _add_attributions(
     trace: Trace,
     explained: ExplainedModel,
     options: TraceOptions,
-    check_cancelled: Callable[[], None],
 ) -> Trace:
     """Return the trace with attributions and word alternatives as far as they are requested."""
-    attributions: list[SourceAttribution] = []
-    for method in options.attributions:
-        check_cancelled()
-        attributions.append(compute_attribution(explained, trace, method))
-    check_cancelled()
+    attributions = [compute_attribution(explained, trace, each) for each in options.attributions]
     correlation = correlate_attribution_methods(attributions) if attributions else None
     alternatives = find_word_alternatives(explained, trace) if options.word_alternatives else []
     return trace.model_copy(

@@ -14,6 +14,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
+from seq2see.cancellation import check_cancelled
 from seq2see.errors import InputError
 from seq2see.keyed_random import hash_key
 from seq2see.search.candidate_selection import (
@@ -82,6 +83,7 @@ def search(
     )
     beam = beam_search.start(decoder, bos)
     while len(beam):
+        check_cancelled()
         beam = beam_search.step(decoder, beam)
     return beam_search.collect_results()
 

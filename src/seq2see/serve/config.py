@@ -26,10 +26,18 @@ class LimitsConfig(Config):
     """Bytes of an uploaded file."""
     uncompressed_bytes: int = Field(default=100_000_000, ge=1)
     """Uncompressed bytes of all members of an archive, such as a Word document."""
+    file_elements: int = Field(default=250_000, ge=1)
+    """Lines and tags of a file. Each takes up to a kilobyte of memory."""
+    paragraph_characters: int = Field(default=100_000, ge=1)
+    """Characters of a line or paragraph of a file."""
     concurrent_files: int = Field(default=4, ge=1)
     """Files that are translated at the same time; more are rejected with 429."""
     explain_characters: int = Field(default=500, ge=1)
     """Characters of an explained text. A trace stores the attention weights of every step."""
+    token_steps: int = Field(default=500_000, ge=1)
+    """Decoder steps of all hypotheses of a request, if no translation ends early."""
+    trace_bytes: int = Field(default=300_000_000, ge=1)
+    """Memory of a trace, estimated from the text, the beam, the layers and the attributions."""
     concurrent_requests: int = Field(default=256, ge=1)
     """Requests that run or wait at the same time; more are rejected with 429."""
     queue_tokens: int = Field(default=200_000, ge=1)

@@ -82,6 +82,12 @@ class TooManyTokens(TextTooLong):
     error_code = "too_many_tokens"
 
 
+class RequestTooExpensive(LimitExceeded):
+    """The request may need too much computation or memory."""
+
+    error_code = "too_expensive"
+
+
 class UnsupportedLanguagePair(BadRequest):
     """A language is unknown, or no route of models connects the two languages."""
 

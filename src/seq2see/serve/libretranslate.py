@@ -280,12 +280,10 @@ def translate_file(
     if not config.files:
         raise Forbidden("Files translation are disabled on this server.")
     form = _parse_form(TranslateFileForm, parameters)
-    content, name = form.file.file.read(), form.file.filename
-    if not name or not content:
-        raise BadRequest("Invalid request: empty file")
-    request.state.log_fields.update(bytes=len(content))
+    name = sanitize_filename(form.file.filename) if form.file.filename else ""
+    request.state.log_fields.update(bytes=form.file.size)
     download_name, num_errors = service.translate_file(
-        context, content, sanitize_filename(name), form.source, form.target
+        context, form.file.file, name, form.source, form.target
     )
     base = (config.public_url or str(request.base_url)).rstrip("/")
     url = f"{base}/download_file/{download_name}"

@@ -28,6 +28,7 @@ from seq2see.serve.errors import (
     EngineError,
     Overloaded,
 )
+from seq2see.serve.request_cost import SearchCost, SearchCostEstimator, check_search_cost
 from seq2see.serve.work_queue import RequestContext, WorkItem, WorkQueue
 from seq2see.translator import (
     AlignmentLink,
@@ -198,6 +199,18 @@ class SegmentTask:
         return self.translator.translate_segments(items, self.options)
 
 
+def estimate_segment_costs(
+    translator: Translator, segments: Sequence[SourceSegment], options: TranslationOptions
+) -> list[SearchCost]:
+    """Return the cost of each segment with its prefix and the glossary."""
+
+    def count_tokens(text: str) -> int:  # of the target side, whose tokenizer is similar
+        return len(translator.tokenizers.source.encode(text))
+
+    estimator = SearchCostEstimator(count_tokens, options.search, options.glossary)
+    return [estimator.estimate(each.span.text, len(each.ids), each.prefix) for each in segments]
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedTranslator:
     """Translates with one model, or with two in sequence, through the queue, for one request.
@@ -214,6 +227,8 @@ class QueuedTranslator:
     """Called with the exception of each segment on which the engine failed."""
     token_weight: Callable[[int], float] = lambda _: 1.0
     """Returns the cost of a token for a beam size."""
+    max_steps: int | None = None
+    """Limit of the token-steps of a call, if any."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -260,7 +275,10 @@ class QueuedTranslator:
         for start in range(0, len(blocks), size):
             segmented = translator.split_blocks(blocks[start : start + size], options)
             segments = [segment for each in segmented for segment in each.segments]
-            costs = [math.ceil(weight * (len(each.ids) + 1)) for each in segments]
+            estimates = estimate_segment_costs(translator, segments, options)
+            if self.max_steps is not None:
+                check_search_cost(estimates, options.search, self.max_steps)
+            costs = [math.ceil(weight * each.num_tokens) for each in estimates]
             results = self._submit_with_retries(task, segments, costs)
             translations += translator.merge_segments(
                 segmented, [self._to_translation(result) for result in results]

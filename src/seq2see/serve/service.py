@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
+from seq2see.cancellation import cancellable_by
 from seq2see.data.fables import ContrastivePair
 from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
@@ -34,10 +35,12 @@ from seq2see.serve.errors import (
 from seq2see.serve.lab import LabExperimentRunner
 from seq2see.serve.model_registry import LanguageRoute, ModelRegistry, ServedModel, is_auto
 from seq2see.serve.monitoring import JsonLog, ServiceMetrics
+from seq2see.serve.request_cost import TraceCost, check_search_cost
 from seq2see.serve.request_translation import (
     PartialTextCallback,
     QueuedTranslator,
     TextTranslationOptions,
+    estimate_segment_costs,
     translate_and_report_partial_text,
     translate_texts,
 )
@@ -61,15 +64,19 @@ from seq2see.serve.work_queue import (
     WorkItem,
     WorkQueue,
 )
+from seq2see.text import TextSpan
 from seq2see.text.language_detection import DetectedLanguage, LanguageIdentifier
 from seq2see.text.languages import match_language
-from seq2see.translator import Translation, TranslationOptions
+from seq2see.translator import SourceSegment, Translation, TranslationOptions
 
 T = TypeVar("T")
 
 _TRACE_TOKEN_COST = 20
 """Cost of a token of a trace in tokens of a translation: a trace is not batched, does not use fused
 attention, and stores all intermediate values."""
+_TRACE_STEPS = 4
+"""Attributions may need this many times the token-steps of a translation: they are not batched with
+other requests, and end at the deadline."""
 _MAX_BODIES_BYTES = 64_000_000
 """Bytes of all bodies that are received at the same time; of files, the part in memory."""
 _MAX_KEYLESS_BODIES_BYTES = 16_000_000
@@ -217,6 +224,18 @@ class Service:
         model: str | None = None,
     ) -> list[RoutedTranslation]:
         """Translate texts; with "auto" as source the language of each text is detected."""
+        with cancellable_by(context.raise_if_canceled):
+            return self._translate(context, texts, source, target, options, model)
+
+    def _translate(
+        self,
+        context: RequestContext,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        options: TextTranslationOptions,
+        model: str | None,
+    ) -> list[RoutedTranslation]:
         detected: list[DetectedLanguage | None] = [None] * len(texts)
         if is_auto(source) and not model:
             plain_texts = [
@@ -249,9 +268,19 @@ class Service:
         """
         search = SearchConfig().replace(**request.search_settings(self.config))
         model = self._find_single_model(request, request.text).models[0]
+        queue_cost = _compute_trace_cost(model, request.text, self._token_weight(search.beam_size))
+        forced = request.translation
+        cost = TraceCost.estimate(
+            model.translator.bundle.config,
+            model.count_tokens(request.text),
+            None if forced is None else model.count_tokens(forced),
+            model.torch_translator.engine.resolve_config(search),
+            request.trace_options,
+        )
+        cost.check(self.config.limits.trace_bytes, _TRACE_STEPS * self.config.limits.token_steps)
         return self._run_unbatched(
             context,
-            _compute_trace_cost(model, request.text, self._token_weight(search.beam_size)),
+            queue_cost,
             lambda: explain(
                 model.torch_translator,
                 request.text,
@@ -259,7 +288,6 @@ class Service:
                 search=search,
                 interventions=request.interventions,
                 options=request.trace_options,
-                check_cancelled=context.raise_if_canceled,
             ).to_json(),
         )
 
@@ -277,7 +305,6 @@ class Service:
                 ExplainedModel(model.torch_translator),
                 pair,
                 request.interventions,
-                context.raise_if_canceled,
             ),
         )
 
@@ -293,9 +320,12 @@ class Service:
         route = self._find_single_model(request, text)
         search = options.translation_options.search
         model, weight = route.models[0], self._token_weight(search.beam_size)
+        segment = SourceSegment(TextSpan(text, 0), [0] * model.count_tokens(text), request.prefix)
+        (cost,) = estimate_segment_costs(model.translator, [segment], options.translation_options)
+        check_search_cost([cost], search, self.config.limits.token_steps)
         translation = self._run_unbatched(
             context,
-            math.ceil(weight * (model.count_tokens(text) + 1)),
+            math.ceil(weight * cost.num_tokens),
             lambda: translate_and_report_partial_text(
                 model.torch_translator, text, options, context, on_partial_text
             ),
@@ -336,31 +366,42 @@ class Service:
         return cast("T", result)
 
     def translate_file(
-        self, context: RequestContext, content: bytes, filename: str, source: str, target: str
+        self, context: RequestContext, file: BinaryIO, filename: str, source: str, target: str
     ) -> tuple[str, int]:
         """Translate a file and add it to the download store.
+
+        The file is read only when it is its turn, because it may be large.
 
         Returns:
             The name for the download, and the number of sentences that could not be translated and
             were copied.
 
         Raises:
+            BadRequest: The file is empty.
             Overloaded: Too many files are being translated.
             UnsupportedFileFormat: The file format is not supported.
             Seq2SeeError: The file cannot be read.
         """
         if not self._file_slots.acquire(blocking=False):
             raise Overloaded("Slowdown: too many files at the moment", _FILE_RETRY_SECONDS)
+        limits, num_errors = self.config.limits, 0
         try:
-            document = parse_file(content, filename, self.config.limits.uncompressed_bytes)
-            if is_auto(source):
-                source = self._detect_document_language(document, target)
-            route = self.models.find_route(source, target)
-            num_errors = 0
-            if route.models:
-                options = TranslationOptions().with_settings({"beam_size": self.config.beam_size})
-                translator = self.create_translator(route, context, retry_when_full=True)
-                content, num_errors = translate_uploaded_file(translator, document, options)
+            content = file.read()
+            if not filename or not content:
+                raise BadRequest("Invalid request: empty file")
+            with cancellable_by(context.raise_if_canceled):
+                document = parse_file(content, filename, limits)
+                if is_auto(source):
+                    source = self._detect_document_language(document, target)
+                route = self.models.find_route(source, target)
+                if route.models:
+                    settings = {"beam_size": self.config.beam_size}
+                    content, num_errors = translate_uploaded_file(
+                        self.create_translator(route, context, retry_when_full=True),
+                        document,
+                        TranslationOptions().with_settings(settings),
+                        limits.paragraph_characters,
+                    )
         finally:
             self._file_slots.release()
         path = Path(filename)
@@ -385,6 +426,7 @@ class Service:
             self.queue,
             context,
             retry_when_full=retry_when_full,
+            max_steps=None if retry_when_full else self.config.limits.token_steps,
             on_error=self._log_engine_error,
             token_weight=self._token_weight,
         )

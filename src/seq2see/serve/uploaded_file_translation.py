@@ -12,47 +12,56 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seq2see.documents import (
     Document,
     DocumentLanguages,
     TextUnitTranslator,
+    UnitTranslation,
     parse_document,
     select_units,
-    translate_parsed_document,
 )
 from seq2see.errors import InputError, Seq2SeeError
 from seq2see.markup.text_units import TextUnit
 from seq2see.registries import check_extension_supported
+from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import (
     ENGINE_FAILED_MESSAGE,
     BadRequest,
     EngineError,
     NotFound,
+    TextTooLong,
     UnsupportedFileFormat,
 )
 from seq2see.translator import BlockTranslator, TranslationOptions
 
 _MAX_STORED_FILES = 1000
 """Number of stored files; the oldest is removed first."""
+_GROUP_CHARACTERS = 50_000
+"""Characters of a file that are translated together. All their sentences are in memory."""
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.\- ()]+")
 
 
-def parse_file(content: bytes, filename: str, max_uncompressed_bytes: int) -> Document:
+def parse_file(content: bytes, filename: str, limits: LimitsConfig) -> Document:
     """Parse a file.
 
     Raises:
         UnsupportedFileFormat: The extension is that of a format that is not supported.
-        Seq2SeeError: The file is damaged, or an archive with more uncompressed bytes.
+        Seq2SeeError: The file is damaged or exceeds a limit.
     """
     try:
         check_extension_supported(Path(filename))
     except InputError as error:
         raise UnsupportedFileFormat(f"Invalid request: {error}") from None
-    return parse_document(content, filename, max_uncompressed_bytes=max_uncompressed_bytes)
+    return parse_document(
+        content,
+        filename,
+        max_uncompressed_bytes=limits.uncompressed_bytes,
+        max_elements=limits.file_elements,
+    )
 
 
 def find_text_by_language(
@@ -84,24 +93,57 @@ def join_unit_texts(units: Sequence[TextUnit]) -> str:
 
 
 def translate_uploaded_file(
-    translator: BlockTranslator, document: Document, options: TranslationOptions
+    translator: BlockTranslator,
+    document: Document,
+    options: TranslationOptions,
+    max_unit_characters: int,
 ) -> tuple[bytes, int]:
     """Translate a file and return it with the number of sentences that failed.
 
     Raises:
+        TextTooLong: A line or paragraph has more than `max_unit_characters` characters.
         Seq2SeeError: The file is in another language, or its translation cannot be written.
         BadRequest: No sentence could be translated.
         EngineError: No sentence could be translated, and the engine failed.
     """
     unit_translator = TextUnitTranslator(translator, options)
     selected = select_units(document, unit_translator.languages)
-    translated = translate_parsed_document(selected, unit_translator)
-    errors = [issue.message for issue in translated.report.errors]
-    if errors and len(errors) >= translated.report.num_sentences:
+    for unit in selected.units:
+        if len(unit.text) > max_unit_characters:
+            raise TextTooLong(
+                f"{unit.location} has {len(unit.text):,} characters, but may have at most "
+                f"{max_unit_characters:,}",
+                max_unit_characters,
+            )
+    translations: list[UnitTranslation] = []
+    errors: list[str] = []
+    num_sentences = 0
+    for units in _split_units(selected.units):
+        for each in unit_translator.translate(units):
+            num_sentences += len(each.sentences)
+            failed = tuple(one for one in each.sentences if one.error is not None)
+            errors += [one.error for one in failed if one.error is not None]
+            # Other translations are not needed and would take much memory.
+            translations.append(replace(each, sentences=failed))
+    content = selected.render(translations, unit_translator.languages)
+    if errors and len(errors) >= num_sentences:
         if ENGINE_FAILED_MESSAGE in errors:
             raise EngineError("Cannot translate file: the engine failed on it")
         raise BadRequest(f"Cannot translate file: {errors[0]}")
-    return translated.content, len(errors)
+    return content, len(errors)
+
+
+def _split_units(units: Sequence[TextUnit]) -> Iterator[list[TextUnit]]:
+    """Yield consecutive units whose text has a limited length together."""
+    group: list[TextUnit] = []
+    num_characters = 0
+    for unit in units:
+        group.append(unit)
+        num_characters += len(unit.text) + 1
+        if num_characters >= _GROUP_CHARACTERS:
+            yield group
+            group, num_characters = [], 0
+    yield group
 
 
 def sanitize_filename(name: str) -> str:

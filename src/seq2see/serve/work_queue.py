@@ -8,7 +8,8 @@ usage of the client served last, or at its own if that is larger: it gains nothi
 and its usage is remembered while other clients wait.
 
 If a batch fails, it is split in halves until the failing items are isolated; the other items get
-their results. Worker threads that end are restarted.
+their results. A batch ends early once all of its requests are canceled or late. Worker threads that
+end are restarted. Traces and streams, which are not batched, leave one thread to other work.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from seq2see.cancellation import cancellable_by
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, Overloaded, ShuttingDown
 
 _TURN_TOKENS = 512
@@ -155,6 +157,12 @@ class WorkBatch:
         """The items of all entries."""
         return [work_item.items[index] for work_item, index in self.entries]
 
+    def raise_if_canceled(self) -> None:
+        """Raise the error of a request if no request of the batch is active any more."""
+        contexts = [work_item.context for work_item, _ in self.entries]
+        if not any(context.is_active for context in contexts):
+            contexts[0].raise_if_canceled()
+
 
 class BatchTimeEstimator:
     """Estimates how long work takes, from the times of previous batches.
@@ -195,6 +203,7 @@ class WorkQueue:
     def __init__(self, max_waiting_tokens: int, batch_tokens: int, num_threads: int = 1) -> None:
         self.max_waiting_tokens, self.batch_tokens = max_waiting_tokens, batch_tokens
         self.num_threads = num_threads
+        self._unbatched_slots = max(1, num_threads - 1)
         self._estimator = BatchTimeEstimator(batch_tokens)
         self._changed = threading.Condition(threading.RLock())
         self._waiting: dict[str, list[WorkItem]] = {}
@@ -256,8 +265,8 @@ class WorkQueue:
                 for work_item in [each for some in self._waiting.values() for each in some]:
                     if not work_item.context.is_active:
                         self._remove(work_item)
-                if self._waiting:
-                    return self._fill_batch()
+                if batch := self._fill_batch():
+                    return batch
                 self._changed.wait()
             return None
 
@@ -265,6 +274,9 @@ class WorkQueue:
         """Store the results of a batch and the time that it took."""
         with self._changed:
             self.running_tokens -= batch.cost
+            if isinstance(batch.task, UnbatchedTask):
+                self._unbatched_slots += 1
+                self._changed.notify()
             # The cost of an unbatched task is a rough guess, and its time is not that of a batch.
             if not isinstance(batch.task, UnbatchedTask):
                 self._estimator.add_batch(batch.cost, seconds)
@@ -302,11 +314,23 @@ class WorkQueue:
                 self._remove_waiting(work_item)
         work_item.context.changed.set()
 
-    def _fill_batch(self) -> WorkBatch:
-        """Fill a batch: the client with the least usage sets the task, the others join in turn."""
-        clients = list(self._waiting)
-        first = min(clients, key=self._usage.__getitem__)
-        task = self._waiting[first][0].task
+    def _fill_batch(self) -> WorkBatch | None:
+        """Fill a batch: the client with the least usage sets the task, the others join in turn.
+
+        Return None if there is no work that may start now.
+        """
+        tasks = {
+            client: work_item.task
+            for client, work_items in self._waiting.items()
+            for work_item in reversed(work_items)  # the oldest is last
+            if self._unbatched_slots or not isinstance(work_item.task, UnbatchedTask)
+        }
+        clients = list(tasks)
+        if not clients:
+            return None
+        task = tasks[min(clients, key=self._usage.__getitem__)]
+        if isinstance(task, UnbatchedTask):
+            self._unbatched_slots -= 1
         entries: list[tuple[WorkItem, int]] = []
         total = 0
         while clients and total < self.batch_tokens:
@@ -392,7 +416,8 @@ class WorkerThreads:
             start = self._start_times[number] = time.monotonic()
             results: Sequence[Any] = [RuntimeError("the worker thread ended")] * len(batch.entries)
             try:
-                results = run_bisecting_failures(batch.task, batch.items)
+                with cancellable_by(batch.raise_if_canceled):
+                    results = run_bisecting_failures(batch.task, batch.items)
             finally:
                 seconds = time.monotonic() - start
                 del self._start_times[number]
@@ -410,6 +435,8 @@ def run_bisecting_failures(task: BatchOperation, items: Sequence[Any]) -> list[A
         results = list(task.run(items))
         if len(results) != len(items):
             return [RuntimeError(f"{len(results)} results for {len(items)} items")] * len(items)
+    except (ClientDisconnected, DeadlineExceeded) as error:  # of all requests of the batch
+        return [error] * len(items)
     except BaseException as error:  # a panic in Rust is no Exception and must not end the thread
         if len(items) == 1:
             return [error]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from seq2see.cancellation import check_cancelled
 from seq2see.errors import InputError
 from seq2see.markup.text_units import IndexRange
 from seq2see.progress_callbacks import ProgressCallback
@@ -294,6 +295,7 @@ class TextTranslator:
 
     def find_parts(self, source: SourceText) -> list[TextPart]:
         """Return the parts of a text that are translated."""
+        check_cancelled()
         return find_parts(source, self.languages[0], self._max_sentences)
 
     def join_parts(self, text: str, parts: Sequence[TranslatedPart]) -> Translation:

@@ -19,6 +19,7 @@ from lxml import etree
 from starlette.testclient import TestClient
 
 from seq2see.errors import InputError
+from seq2see.serve.config import LimitsConfig
 from seq2see.serve.errors import NotFound
 from seq2see.serve.uploaded_file_translation import (
     DownloadStore,
@@ -305,6 +306,64 @@ def test_full_disk_leaves_no_file_and_is_reported(
     assert list(client.service.downloads.directory.iterdir()) == []  # type: ignore[attr-defined]
 
 
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def build_docx(num_runs: int) -> bytes:
+    buffer = io.BytesIO()
+    runs = "<w:r><w:t>w</w:t></w:r>" * num_runs
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        xml = f'<w:document xmlns:w="{WORD}"><w:body><w:p>{runs}</w:p></w:body></w:document>'
+        archive.writestr("word/document.xml", xml)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "num_elements"),
+    [
+        ("a.txt", b"\n" * 101, 101),
+        ("a.txt", b"\r" * 101, 101),
+        ("a.html", b"<b>a</b>" * 51, 102),
+        ("a.docx", build_docx(30), 126),
+    ],
+)
+def test_number_of_lines_and_tags_of_a_file_is_limited(
+    serving: Serving, upload: Upload, name: str, content: bytes, num_elements: int
+) -> None:
+    response = upload(serving(file_elements=100), name, content)
+    assert response.status_code == 400
+    assert f"but has {num_elements}: split the document" in response.json()["error"]
+    assert upload(serving(), name, content).status_code == 200
+
+
+def test_characters_of_a_paragraph_are_limited(serving: Serving, upload: Upload) -> None:
+    client = serving(paragraph_characters=100)
+    response = upload(client, "a.txt", b"a\n" + b"b" * 101)
+    assert (response.status_code, response.json()["limit"]) == (400, 100)
+    assert response.json()["error"].startswith("Invalid request: line 2 has 101 characters")
+    assert upload(client, "a.txt", b"a\n" + b"b" * 100).status_code == 200
+
+
+def test_units_are_translated_in_groups(
+    serving: Serving, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2see.serve.uploaded_file_translation._GROUP_CHARACTERS", 20)
+    client = serving()
+    lines = "".join(f"line {number}{' poison' * (number == 7)}.\n" for number in range(20))
+    response = upload(client, "a.txt", lines.encode()).json()
+    assert response["errors"] == 1
+    translated = client.get(response["translatedFileUrl"]).text
+    assert translated == lines.upper().replace("LINE 7 POISON", "line 7 poison")
+
+
+def test_parsing_stops_at_the_deadline(serving: Serving, upload: Upload) -> None:
+    client = serving(file_seconds=0.2, file_elements=10**6)
+    start = time.monotonic()
+    response = upload(client, "a.html", b"<b>a </b>" * 200_000)
+    assert response.status_code == 504
+    assert time.monotonic() - start < 3
+
+
 def test_removed_directory_of_results_is_created_again(serving: Serving, upload: Upload) -> None:
     client = serving(fresh=True)
     first = upload(client, "a.txt", b"hello").json()["translatedFileUrl"]
@@ -323,10 +382,11 @@ def zip_archive(size: int, num_members: int = 1) -> bytes:
 
 
 def test_archives_with_too_many_bytes_or_members_are_rejected() -> None:
-    parse_file(b"no archive", "a.txt", 1)
+    limits = LimitsConfig(uncompressed_bytes=1000)
+    parse_file(b"no archive", "a.txt", limits)
     for bomb in (zip_archive(1001), zip_archive(501, 2), zip_archive(0, 10_001)):
         with pytest.raises(InputError, match="must have at most 10,000 files and 1,000 unc"):
-            parse_file(bomb, "a.docx", 1000)
+            parse_file(bomb, "a.docx", limits)
     damaged = b"x" * 100 + zip_archive(10)[-22:]
     with pytest.raises(InputError, match="must be a Word document"):
-        parse_file(damaged, "a.docx", 1000)
+        parse_file(damaged, "a.docx", limits)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from seq2see.cancellation import check_cancelled
 from seq2see.serve.errors import ClientDisconnected, DeadlineExceeded, Overloaded, ShuttingDown
 from seq2see.serve.work_queue import (
     RequestContext,
@@ -386,3 +387,46 @@ def test_overload_ends_in_results_or_rejections_in_time(pool: ThreadPoolExecutor
         max(seconds for _, seconds in outcomes) < deadline + 1.0
     )  # allows for load on the machine
     workers.stop(5)
+
+
+def test_batch_ends_early_when_its_requests_are_late() -> None:
+    queue, num_steps = WorkQueue(1000, 100), 0
+
+    def work() -> None:
+        nonlocal num_steps
+        while num_steps < 1000:
+            check_cancelled()
+            time.sleep(0.01)
+            num_steps += 1
+
+    workers = WorkerThreads(queue)
+    with pytest.raises(DeadlineExceeded):
+        queue.submit(WorkItem(context(seconds=0.1), UnbatchedTask(work), [None], [1]))
+    done = WorkItem(context(), UnbatchedTask(lambda: "done"), [None], [1])
+    assert queue.submit(done) == ["done"]
+    assert num_steps < 100
+    workers.stop(1)
+
+
+def test_batch_continues_while_one_of_its_requests_is_active() -> None:
+    late, active = context(seconds=-1.0), context()
+    items = [WorkItem(each, UnbatchedTask(int), [None], [1]) for each in (late, active)]
+    batch = WorkBatch(UnbatchedTask(int), [(item, 0) for item in items], 2)
+    batch.raise_if_canceled()
+    active.cancel()
+    with pytest.raises(DeadlineExceeded):
+        batch.raise_if_canceled()
+
+
+def test_unbatched_tasks_leave_a_thread_to_other_work() -> None:
+    queue, end = WorkQueue(1000, 100, num_threads=2), threading.Event()
+    workers = WorkerThreads(queue, 2)
+    slow = [WorkItem(context(name), UnbatchedTask(end.wait), [None], [1]) for name in "ab"]
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(queue.submit, each) for each in slow]
+        while not queue.running_tokens:
+            time.sleep(0.001)
+        assert queue.submit(WorkItem(context("c"), DoublingTask(), [1], [1])) == [2]
+        end.set()
+        assert [each.result() for each in waiting] == [[True], [True]]
+    workers.stop(1)
