@@ -101,9 +101,10 @@ def clean(
 ) -> None:
     """Remove faulty pairs from a parallel corpus.
 
-    Writes the pairs that pass all rules, and the rejected pairs with their reasons. Pairs are
-    rejected if they are empty, damaged, too long, identical, duplicate, shifted, swapped, unlikely
-    to be translations, or in a wrong language.
+    Writes the pairs that pass all rules, and the rejected pairs with their reasons. Regions where
+    the target is some lines late or early are realigned. Pairs are rejected if they are empty,
+    damaged, too long, identical, duplicate, swapped, unlikely to be translations, or in a wrong
+    language.
 
     Args:
         languages: Language codes of source and target, for example en,de. Default: the extensions

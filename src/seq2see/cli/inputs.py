@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from seq2see.errors import ConfigError, InputError, Problem, reading
 from seq2see.registries import (
     CORPUS_EXTENSIONS,
@@ -177,8 +179,13 @@ def write_clean_corpus(
     from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
     from seq2see.data.quality.analysis_and_filtering import accept_or_reject_pairs
 
+    def print_message(message: str) -> None:
+        typer.echo(f"seq2see: {message}", err=True)
+
     with show_corpus_progress() as on_stage:
-        results = accept_or_reject_pairs(corpus, None, corpus.languages, test_set, on_stage)
+        results = accept_or_reject_pairs(
+            corpus, None, corpus.languages, test_set, on_stage, print_message
+        )
         return write_accepted_and_rejected_pairs(results, directory, suffixes)
 
 

@@ -12,6 +12,7 @@ from seq2see.data.quality.build_findings import FindingCounter, build_findings
 from seq2see.data.quality.config import RULES, QualityConfig, RuleName
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
+from seq2see.data.quality.realignment import realign_pairs
 from seq2see.data.quality.report import (
     CorpusReport,
     Distribution,
@@ -28,7 +29,7 @@ from seq2see.data.quality.statistics_and_models import (
 )
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair
-from seq2see.progress_callbacks import StageCallback
+from seq2see.progress_callbacks import MessageCallback, StageCallback
 from seq2see.text import Tokenizer, TokenizerPair
 
 LanguagePair = tuple[str, str] | None
@@ -91,16 +92,26 @@ def accept_or_reject_pairs(
     languages: LanguagePair = None,
     test_pairs: Iterable[SentencePair] | None = None,
     on_stage: StageCallback | None = None,
+    on_message: MessageCallback = lambda _: None,
 ) -> Iterator[tuple[SentencePair, RuleViolation | None]]:
     """Yield each pair in order, with the rule that it violates, or None if it is accepted.
 
     The rules are those of `analyze_corpus` that are in `config.clean_rules`; the arguments are the
-    same too. The first result is yielded after the corpus was read once.
+    same too. Regions that are shifted by some lines are realigned before their pairs are checked;
+    `on_message` is called with a line for each. The first result is yielded after the corpus was
+    read once, or four times to realign it.
     """
     config = config or QualityConfig()
     statistics = collect_per_pair_statistics(pairs, on_stage)
     test_source_hashes = OverlapCounter(test_pairs).source_hashes
     model = CorpusModel(statistics, config.max_words, languages, test_source_hashes)
+    for shift in model.shifts:
+        lines = f"lines {shift.first_line:,} to {shift.last_line:,}"
+        on_message(f"realigned about {lines}, where the target was {shift.description}")
+    if realigned := realign_pairs(pairs, model):
+        pairs, unmatched = realigned, realigned.unmatched
+        statistics = collect_per_pair_statistics(pairs, on_stage)
+        model = CorpusModel(statistics, config.max_words, languages, test_source_hashes, unmatched)
     yield from _check_pairs(pairs, model, config.clean_rules, on_stage)
 
 

@@ -158,7 +158,7 @@ def _find_shifts(model: CorpusModel, counter: FindingCounter) -> Iterator[Corpus
         end = "the end" if shift.last_line == num_pairs else f"line {shift.last_line:,}"
         text = (
             f"From about line {shift.first_line:,} to {end}, the target seems to be "
-            f"{shift.description}: correct the files before training."
+            f"{shift.description}: `seq2see data clean` realigns it."
         )
         shifted = counter.examples("shifted")  # none if all pairs violate another rule
         inside = (e for e in shifted if shift.first_line <= e.line <= shift.last_line)

@@ -207,6 +207,8 @@ class _RuleChecker:
         return "the source is in a test set" if is_in_test_set else ""
 
     def shifted(self, index: int) -> str:
+        if self._first_index + index in self._model.unmatched:
+            return "at the boundary of a shifted region: neither side has a counterpart"
         for shift in self._model.shifts:
             if shift.first_line <= self._first_index + index + 1 <= shift.last_line:
                 return f"the target seems to be {shift.description}"

@@ -163,6 +163,7 @@ class CorpusModel:
         max_words: int,
         languages: tuple[str, str] | None,
         test_source_hashes: frozenset[int],
+        unmatched: frozenset[int] = frozenset(),
     ) -> None:
         """Fit all models to the statistics of the first pass.
 
@@ -171,10 +172,12 @@ class CorpusModel:
             max_words: maximum number of words per side
             languages: declared language codes
             test_source_hashes: hashes of the match keys of all test sources
+            unmatched: indices of pairs whose sides are known not to belong together
         """
         self.statistics = statistics
         self.max_words = max_words
         self.test_source_hashes = test_source_hashes
+        self.unmatched = unmatched
         is_usable = (statistics.word_counts > 0).all(0) & ~statistics.is_duplicate
         self.length_ratio = LengthRatioModel.fit(*statistics.byte_lengths[:, is_usable])
         self.shifts = find_line_shifts(*statistics.byte_lengths)
