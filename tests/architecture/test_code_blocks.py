@@ -32,7 +32,7 @@ SHORT_FORM = {
     "evaluation_size": "4",
 }
 """Parameters of the notebooks that are set to other values, so that each runs for seconds."""
-OTHER_PROGRAMS = {"docker", "pre-commit", "export", "for", "done", "source", "tok", "."}
+OTHER_PROGRAMS = {"docker", "echo", "pre-commit", "export", "for", "done", "source", "tok", "."}
 
 
 def find_blocks(language: str) -> list[Any]:
