@@ -11,7 +11,6 @@ import hashlib
 import json
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain, compress
@@ -21,15 +20,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from seq2see.atomic_files import PARTIAL_SUFFIX, atomic_directory, compute_sha256
+from seq2see.atomic_files import (
+    MANIFEST_FILE,
+    PARTIAL_SUFFIX,
+    atomic_directory,
+    read_verified_manifest,
+    write_manifest,
+)
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.data.readers import PairBlock
 from seq2see.errors import ConfigError, InputError, Problem, reading, writing
 from seq2see.text import PackedIds, TokenizerPair
 from seq2see.text.packed_ids import IntArray
 
-FORMAT_VERSION = 1
-METADATA_FILE = "metadata.json"
+FORMAT_VERSION = 2
 
 EncodedPairsCallback = Callable[[int], None]
 """Called with the number of pairs that were read since the last call."""
@@ -165,9 +169,9 @@ class EncodedCorpus:
 
         Raises InputError if there is none.
         """
-        file = directory / METADATA_FILE
+        file = directory / MANIFEST_FILE
         with reading(file):
-            self.skipped = SkippedPairs(**json.loads(file.read_text("utf-8"))["skipped"])
+            self.skipped = SkippedPairs(**json.loads(file.read_bytes())["content"])
         self.directory = directory
         self.options = options
         dtype = _ids_dtype(options.tokenizers)
@@ -224,36 +228,19 @@ def encode_corpus(
     """
     key = hashlib.sha256(f"{FORMAT_VERSION} {corpus.fingerprint} {options.fingerprint}".encode())
     directory = cache_directory / key.hexdigest()[:32]
-    if not _is_complete(directory):
+    if read_verified_manifest(directory) is None:
         _remove_stale(cache_directory)
         with writing(directory), atomic_directory(directory, replace=True) as temporary:
             skipped = _write_columns(corpus, options, temporary, threads, on_encoded)
             if corpus.was_changed:
                 raise InputError(f"{corpus.name} was changed while it was read: start again")
-            metadata = _build_metadata(asdict(skipped), temporary)
-            (temporary / METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
+            write_manifest(temporary, asdict(skipped))
     return EncodedCorpus(directory, options)
 
 
 def has_pairs_within_limits(blocks: Iterable[PairBlock], options: EncodingOptions) -> bool:
     """Return whether an encoded corpus would have one of these pairs; nothing is written."""
     return any(_encode_block(block, options).is_usable.any() for block in blocks)
-
-
-def _is_complete(directory: Path) -> bool:
-    """Return whether the files of an encoded corpus exist and are not damaged."""
-    try:
-        metadata = json.loads((directory / METADATA_FILE).read_text("utf-8"))
-        return bool(metadata == _build_metadata(metadata["skipped"], directory))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _build_metadata(skipped: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Return the metadata of an encoded corpus, with checksums of the files and of itself."""
-    files = sorted(file for file in directory.iterdir() if file.name != METADATA_FILE)
-    content = {"skipped": skipped, "files": {f.name: compute_sha256(f) for f in files}}
-    return {**content, "checksum": zlib.crc32(json.dumps(content).encode())}
 
 
 def _remove_stale(cache_directory: Path) -> None:

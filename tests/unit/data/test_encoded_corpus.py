@@ -84,7 +84,7 @@ def test_other_text_or_options_are_encoded_separately(
     assert ids_of(other)[0][0] == tokenizers.source.encode(LINES[-1][0])
 
 
-@pytest.mark.parametrize("name", ["source.values", "target.ends", "metadata.json"])
+@pytest.mark.parametrize("name", ["source.values", "target.ends", "manifest.json"])
 @pytest.mark.parametrize("damage", ["a byte", "shorter", "gone"])
 def test_damaged_cache_is_encoded_again(
     corpus: Corpus, tokenizers: TokenizerPair, tmp_path: Path, name: str, damage: str
@@ -96,14 +96,14 @@ def test_damaged_cache_is_encoded_again(
     if damage == "gone":
         file.unlink()
     else:
-        index = content.index(b"0") if name == "metadata.json" else 3  # the number of empty pairs
+        index = content.index(b"0") if name == "manifest.json" else 3  # the number of empty pairs
         content[index] ^= 1
         file.write_bytes(content if damage == "a byte" else content[:-1])
     assert (
         ids_of(encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")) == before
     )
     assert (
-        json.loads((encoded_directory / "metadata.json").read_text("utf-8"))["skipped"]["empty"]
+        json.loads((encoded_directory / "manifest.json").read_text("utf-8"))["content"]["empty"]
         == 0
     )
 
