@@ -176,7 +176,7 @@ def _format_remarks(report: Evaluation) -> Iterator[str]:
         )
     if best := report.alignment:
         address = f"decoder.{best.layer}.cross.{best.head}"  # as in `explain --ablate`
-        yield f"Word alignment by the head {address}: AER {best.score.aer:.1f} %."
+        yield f"Word alignment by the head {address}: AER {best.aer:.1f} %."
     for flag, count in report.flags.items():
         if flag in FLAG_DESCRIPTIONS:
             yield f"Translations {FLAG_DESCRIPTIONS[flag]}: {count:,}."

@@ -31,34 +31,14 @@ MAX_BATCH_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentScore:
-    """Agreement of predicted links with gold links, in percent."""
-
-    aer: float
-    """Alignment error rate. All gold links are sure links, so it is 100 minus the F-score."""
-    precision: float
-    recall: float
-
-    @classmethod
-    def from_counts(cls, correct: float, predicted: float, gold: float) -> AlignmentScore:
-        """Compute the score from the numbers of correct, predicted and gold links."""
-        return cls(
-            100 * (1 - 2 * correct / max(1, predicted + gold)),
-            100 * correct / max(1, predicted),
-            100 * correct / max(1, gold),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class AlignmentReport:
-    """Score of the best head, and of the average of the heads of each layer."""
+    """The head that aligns words best, with its alignment error rate."""
 
     layer: int
-    """Layer of the best head; the lowest layer is 0."""
+    """The lowest layer is 0."""
     head: int
-    score: AlignmentScore
-    layer_scores: tuple[AlignmentScore, ...]
-    """Scores of the average attention weights of each layer."""
+    aer: float
+    """In percent. All gold links are sure links, so it is 100 minus the F-score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,36 +61,27 @@ class HeadAlignmentScorer:
     ) -> AlignmentReport:
         """Select the best head on some fables and score it on others."""
         layer, head = self.find_best_head(head_selection_fables)
-        scores = self.score_heads(fables)
-        layer_scores = tuple(head_scores[-1] for head_scores in scores)
-        return AlignmentReport(layer, head, scores[layer][head], layer_scores)
+        return AlignmentReport(layer, head, float(self.compute_error_rates(fables)[layer, head]))
 
     def find_best_head(self, fables: Sequence[FableSentencePair]) -> tuple[int, int]:
         """Return the layer and the index of the head with the lowest alignment error rate."""
-        error_rates = {
-            (layer, head): score.aer
-            for layer, head_scores in enumerate(self.score_heads(fables))
-            for head, score in enumerate(head_scores[:-1])
-        }
-        return min(error_rates, key=lambda address: error_rates[address])
+        error_rates_LH = self.compute_error_rates(fables)
+        return divmod(int(error_rates_LH.argmin()), error_rates_LH.size(1))
 
-    def score_heads(self, fables: Sequence[FableSentencePair]) -> list[list[AlignmentScore]]:
-        """Return for each layer the score of each head, followed by that of their average."""
-        correct_LH = predicted_LH = torch.zeros(())
+    def compute_error_rates(self, fables: Sequence[FableSentencePair]) -> Tensor:
+        """Return the alignment error rate of each layer and head, [L, H], in percent."""
+        correct_LH = predicted_LH = torch.zeros((), dtype=torch.float64)
         for fable, weights_LHTS in self._iterate_weights(fables):
             predicted_LHVX, gold_VX = self._align_gold_words(fable, weights_LHTS)
             correct_LH = correct_LH + (predicted_LHVX & gold_VX).sum((-2, -1))
             predicted_LH = predicted_LH + predicted_LHVX.sum((-2, -1))
         gold = sum(len(fable.alignment) for fable in fables)
-        return [
-            [AlignmentScore.from_counts(*counts, gold) for counts in zip(*heads, strict=True)]
-            for heads in zip(correct_LH.tolist(), predicted_LH.tolist(), strict=True)
-        ]
+        return 100 * (1 - 2 * correct_LH / (predicted_LH + gold))
 
     def _iterate_weights(
         self, fables: Sequence[FableSentencePair]
     ) -> Iterator[tuple[FableSentencePair, Tensor]]:
-        """Yield each fable with the weights of all heads, followed by their average."""
+        """Yield each fable with the weights of all heads."""
         source_ids = self.tokenizers.source.encode_batch([fable.source for fable in fables])
         targets = self.tokenizers.target.encode_batch([fable.target for fable in fables])
         sources = [add_special_tokens(ids, self.special_tokens) for ids in source_ids]
@@ -120,9 +91,8 @@ class HeadAlignmentScorer:
                 [sources[i] for i in indices], [targets[i] for i in indices]
             )
             for index, weights_LHTS in zip(indices, weights_LBHTS.unbind(1), strict=True):
-                mean_L1TS = weights_LHTS.mean(1, keepdim=True)
-                all_LHTS = torch.cat((weights_LHTS, mean_L1TS), dim=1)
-                yield fables[index], all_LHTS[:, :, : len(targets[index]), : len(sources[index])]
+                own_LHTS = weights_LHTS[:, :, : len(targets[index]), : len(sources[index])]
+                yield fables[index], own_LHTS
 
     @torch.inference_mode()
     def _compute_weights(

@@ -22,6 +22,7 @@ from seq2see.evaluate import (
     EvaluationSet,
     HeadAlignmentScorer,
     MetricsConfig,
+    alignment_error_rate,
     compare_systems,
     compute_pronoun_accuracy,
     evaluate,
@@ -29,7 +30,6 @@ from seq2see.evaluate import (
     score_validation_translations,
     with_best_alignment_head,
 )
-from seq2see.evaluate.alignment_error_rate import AlignmentScore
 from seq2see.evaluate.comparison import diff_words
 from seq2see.evaluate.evaluation import split_into_length_buckets
 from seq2see.model import ModelConfig, Transformer
@@ -337,13 +337,6 @@ def test_comparison_to_json() -> None:
 # --- alignment ---
 
 
-def test_alignment_score_from_counts() -> None:
-    """3 of 4 predicted links are correct and there are 5 gold links: F = 2·3 / 9."""
-    score = AlignmentScore.from_counts(3, 4, 5)
-    assert score.aer == pytest.approx(100 * (1 - 6 / 9))
-    assert (score.precision, score.recall) == (75, 60)
-
-
 FABLE = FableSentencePair(
     "The dog sleeps.", "Le chien dort.", ((0, 0), (1, 1), (2, 2), (3, 3)), "statement"
 )
@@ -375,12 +368,10 @@ def test_best_head_is_found(words) -> None:
     assert pieces == [4, 4]
     scorer = FixedAttentionScorer(None, words, StartAndEndTokenIds())
     assert scorer.find_best_head([FABLE]) == (0, 1)
-    scores = scorer.score_heads([FABLE])
-    assert scores[0][1].aer == 0
-    assert scores[0][2].aer == 0  # the mean of the heads
-    assert scorer.score_heads([SHIFTED])[0][1].aer == 100
+    assert scorer.compute_error_rates([FABLE])[0, 1] == 0
+    assert scorer.compute_error_rates([SHIFTED])[0, 1] == 100
     report = scorer.build_report([FABLE, SHIFTED], [FABLE])
-    assert (report.layer, report.head, report.score.aer) == (0, 1, 50)
+    assert (report.layer, report.head, report.aer) == (0, 1, 50)
 
 
 def test_alignment_is_scored_as_in_translations(words) -> None:
@@ -388,18 +379,19 @@ def test_alignment_is_scored_as_in_translations(words) -> None:
     sizes = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2}
     config = ModelConfig(vocab_size=words.source.vocab_size, **sizes)
     weights = Transformer.from_config(config).state_dict()
-    bundle = Bundle(config, words, ("en", "fr"), weights)
+    provenance = Provenance(notes={"alignment": {"layer": 1, "heads": [0]}})
+    bundle = Bundle(config, words, ("en", "fr"), weights, provenance=provenance)
     engine = load_torch_engine(bundle)
-    layer = engine.alignment.resolve_layer(2)
     ids = [words.source.encode(FABLE.source), words.target.encode(FABLE.target)]
     (scores,) = engine.score_targets([(ids[0], [*ids[1], 2])], attention=True)
     attention_ES = scores.attention_ES[:, : len(ids[0])]
     links = align_words(words, (FABLE.source, ids[0]), (FABLE.target, ids[1]), attention_ES)
-    scorer = HeadAlignmentScorer(bundle.build_model(), words, bundle.special_tokens)
-    mean_of_heads = scorer.score_heads([FABLE])[layer][-1]
+    num_links = int(links.is_link_UW.sum())
     correct = sum(bool(links.is_link_UW[t, s]) for s, t in FABLE.alignment)
-    assert mean_of_heads.precision == pytest.approx(100 * correct / int(links.is_link_UW.sum()))
-    assert int(links.is_link_UW.sum()) > len(links.target_words)
+    expected = 100 * (1 - 2 * correct / (num_links + len(FABLE.alignment)))  # 1 - F
+    scorer = HeadAlignmentScorer(bundle.build_model(), words, bundle.special_tokens)
+    assert scorer.compute_error_rates([FABLE])[1, 0].item() == pytest.approx(expected)
+    assert num_links > len(links.target_words)
 
 
 def test_best_alignment_head_is_stored_in_bundle(words) -> None:
@@ -423,17 +415,13 @@ def test_best_alignment_head_is_stored_in_bundle(words) -> None:
     assert links
 
 
-def test_alignment_score_does_not_depend_on_batch(words) -> None:
+def test_alignment_score_does_not_depend_on_batch(words, monkeypatch) -> None:
     config = {"d_model": 16, "d_ff": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2}
     size = words.source.vocab_size
     model = Transformer.from_config(ModelConfig(vocab_size=size, **config)).eval()
     scorer = HeadAlignmentScorer(model, words, StartAndEndTokenIds(source_bos_id=3))
     cases = fables.load_fables_split("test", short=True)[:12]
-    together = scorer.score_heads(cases)
-    assert [len(heads) for heads in together] == [3, 3]
-    separate = [scorer.score_heads([case])[1][0] for case in cases]
-    correct = sum(
-        score.recall * len(case.alignment) for score, case in zip(separate, cases, strict=True)
-    )
-    total = sum(len(case.alignment) for case in cases)
-    assert together[1][0].recall == pytest.approx(correct / total)
+    together = scorer.compute_error_rates(cases)
+    assert together.shape == (2, 2)
+    monkeypatch.setattr(alignment_error_rate, "MAX_BATCH_TOKENS", 1)
+    assert torch.allclose(scorer.compute_error_rates(cases), together)
