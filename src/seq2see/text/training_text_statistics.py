@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress, groupby
 from statistics import fmean, pstdev
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from seq2see.config import Config
 from seq2see.progress_callbacks import ProgressCallback
 from seq2see.text.languages import find_script_of_letter
 from seq2see.text.sentence_splitting import count_sentences
-from seq2see.text.tokenizer import Tokenizer, TokenizerPair
+from seq2see.text.tokenizer import TokenizerPair
 
 MAX_MEASURED_PAIRS = 50_000
 """Larger corpora are measured on a sample of this size."""
@@ -31,7 +31,7 @@ MIN_BUCKET_PAIRS = 30
 MIN_DEVIATION = 0.05
 """Minimum of the standard deviation of a bucket."""
 _MAX_COUNTED_SENTENCES = 10
-_BLOCK_SIZE = 1000
+_PROGRESS_INTERVAL = 1000
 """Number of pairs between two calls of `on_progress`."""
 _MIN_SCRIPT_SHARE = 0.001
 
@@ -118,72 +118,53 @@ def measure_training_text(
         languages: Source and target language.
         tokenizers: The tokenizers of the model.
         max_length: Maximum number of tokens of a training sentence, if there is one.
-        on_progress: Called with the number of pairs that were measured, and of all pairs.
+        on_progress: Called with the number of pairs that were measured, and of all of them.
 
     Returns:
         The statistics, or None if training skips all pairs: those with an empty side, or with one
         of more than `max_length` tokens.
     """
-    sides = [
-        _Side(language, tokenizer)
-        for language, tokenizer in zip(
-            languages, (tokenizers.source, tokenizers.target), strict=True
-        )
-    ]
-    for start in range(0, len(pairs), _BLOCK_SIZE):
-        block = pairs[start : start + _BLOCK_SIZE]
-        lines = [list(side) for side in zip(*block, strict=True)]
-        lengths = [
-            side.tokenizer.encode_packed(texts).lengths
-            for side, texts in zip(sides, lines, strict=True)
-        ]
-        is_used = (lengths[0] > 0) & (lengths[1] > 0)
-        if max_length is not None:
-            is_used &= (lengths[0] <= max_length) & (lengths[1] <= max_length)
-        for side, texts, counts in zip(sides, lines, lengths, strict=True):
-            side.add(compress(texts, is_used), counts[is_used].tolist())
-        on_progress(start + len(block), len(pairs))
-    source, target = sides
-    if not source.lengths:
+    lines = [[pair[side] for pair in pairs] for side in (0, 1)]
+    both = tokenizers.source, tokenizers.target
+    lengths = [one.encode_packed(side).lengths for one, side in zip(both, lines, strict=True)]
+    is_used = np.minimum(*lengths) > 0
+    if max_length is not None:
+        is_used &= np.maximum(*lengths) <= max_length
+    used_pairs = list(compress(pairs, is_used))
+    if not used_pairs:
         return None
-    source_statistics = source.build_statistics()
+    sentence_counts, characters = (Counter[int](), Counter[int]()), (Counter[str](), Counter[str]())
+    for number, pair in enumerate(used_pairs, 1):
+        for side, line in enumerate(pair):
+            num_sentences = max(count_sentences(line, languages[side]), 1)
+            sentence_counts[side][min(num_sentences, _MAX_COUNTED_SENTENCES)] += 1
+            characters[side].update(line)
+        if number % _PROGRESS_INTERVAL == 0 or number == len(used_pairs):
+            on_progress(number, len(used_pairs))
+    used_lengths = [side[is_used].tolist() for side in lengths]
+    source, target = map(_build_statistics, used_lengths, sentence_counts, characters)
     return TrainingTextStatistics(
-        num_pairs=len(source.lengths),
-        max_sentences_per_line=_find_max_sentences(source_statistics.sentence_shares),
-        source=source_statistics,
-        target=target.build_statistics(),
-        length_ratios=tuple(_measure_length_ratios(source.lengths, target.lengths)),
+        num_pairs=len(used_pairs),
+        max_sentences_per_line=_find_max_sentences(source.sentence_shares),
+        source=source,
+        target=target,
+        length_ratios=tuple(_measure_length_ratios(*used_lengths)),
     )
 
 
-@dataclass(slots=True)
-class _Side:
-    """Counts of the source lines or of the target lines."""
-
-    language: str
-    tokenizer: Tokenizer
-    lengths: list[int] = field(default_factory=list)
-    """Number of tokens of each line."""
-    _sentence_counts: Counter[int] = field(default_factory=Counter)
-    _characters: Counter[str] = field(default_factory=Counter)
-
-    def add(self, lines: Iterable[str], lengths: Iterable[int]) -> None:
-        self.lengths += lengths
-        for line in lines:
-            number = max(count_sentences(line, self.language), 1)
-            self._sentence_counts[min(number, _MAX_COUNTED_SENTENCES)] += 1
-            self._characters.update(line)
-
-    def build_statistics(self) -> SideStatistics:
-        counts = self._sentence_counts
-        return SideStatistics(
-            mean_tokens=round(fmean(self.lengths), 2),
-            max_tokens=max(self.lengths),
-            sentence_shares=tuple(
-                round(counts[number] / len(self.lengths), 4) for number in range(1, max(counts) + 1)
-            ),
-            scripts=_measure_scripts(self._characters),
-        )
+def _build_statistics(
+    lengths: Sequence[int], sentence_counts: Counter[int], characters: Counter[str]
+) -> SideStatistics:
+    max_sentences = max(sentence_counts)
+    return SideStatistics(
+        mean_tokens=round(fmean(lengths), 2),
+        max_tokens=max(lengths),
+        sentence_shares=tuple(
+            round(sentence_counts[number] / len(lengths), 4)
+            for number in range(1, max_sentences + 1)
+        ),
+        scripts=_measure_scripts(characters),
+    )
 
 
 def _find_max_sentences(shares: Sequence[float]) -> int:

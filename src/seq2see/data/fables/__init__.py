@@ -16,24 +16,12 @@ Words and their forms (`lexicon` with its tables); noun phrases and clauses in b
 the splits (`corpus`).
 """
 
-from __future__ import annotations
-
 from seq2see.data.fables.corpus import (
-    ContrastivePair,
-    FableSentencePair,
-    PronounAnnotation,
-    load_fables_split,
-    load_unseen_pronoun_cases,
-    select_pronoun_fables,
+    ContrastivePair as ContrastivePair,
+    FableSentencePair as FableSentencePair,
+    PronounAnnotation as PronounAnnotation,
+    load_fables_split as load_fables_split,
+    load_unseen_pronoun_cases as load_unseen_pronoun_cases,
+    select_pronoun_fables as select_pronoun_fables,
 )
-from seq2see.data.fables.phrases import split_words
-
-__all__ = [
-    "ContrastivePair",
-    "FableSentencePair",
-    "PronounAnnotation",
-    "load_fables_split",
-    "load_unseen_pronoun_cases",
-    "select_pronoun_fables",
-    "split_words",
-]
+from seq2see.data.fables.phrases import split_words as split_words
