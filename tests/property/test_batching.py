@@ -13,7 +13,7 @@ from seq2see.data.batch_sampler import (
     BatchSampler,
     CorpusMixture,
     DataPosition,
-    SampledUpdate,
+    UpdateBatches,
     shuffle_numbers,
     split_by_tokens,
 )
@@ -36,11 +36,11 @@ class Lengths:
         return self.rows[lines, 0], self.rows[lines, 1]
 
 
-def epoch_of(sampler: BatchSampler, epoch: int) -> list[SampledUpdate]:
+def epoch_of(sampler: BatchSampler, epoch: int) -> list[UpdateBatches]:
     return list(sampler.remaining_updates(DataPosition(epoch)))
 
 
-def pairs_in(updates: list[SampledUpdate]) -> list[tuple[int, int]]:
+def pairs_in(updates: list[UpdateBatches]) -> list[tuple[int, int]]:
     batches = chain.from_iterable(r.batches for r in updates)
     return [
         (int(c), int(n))
@@ -95,7 +95,7 @@ def test_batches_do_not_depend_on_batches_per_update(lengths, seed, tokens) -> N
     single, double = ([BatchSampler([Lengths(lengths)], tokens, seed, parts)] for parts in (1, 2))
     batches = [
         [
-            pairs_in([SampledUpdate([batch], 0, DataPosition())])
+            pairs_in([UpdateBatches([batch], 0, DataPosition())])
             for r in epoch_of(sampler, 3)
             for batch in r.batches
         ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from seq2see.data.batch_sampler import (
     BatchSampler,
     DataPosition,
     SampledPairIndices,
+    UpdateBatches,
 )
 from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.errors import Problem
@@ -110,27 +110,6 @@ def _pad(sentences: PackedIds, bos: bool) -> IntArray:
     return padded
 
 
-class WorkerShard(NamedTuple):
-    """The rank of a worker, from 0, and the number of workers."""
-
-    rank: int = 0
-    world_size: int = 1
-
-
-SINGLE_WORKER = WorkerShard()
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateBatches:
-    """The batches of one update for one worker."""
-
-    batches: list[Batch]
-    """All workers have the same number of batches; a batch is empty if it has too few pairs."""
-    epoch: int
-    next_position: DataPosition
-    """The position from which an interrupted run continues with the same batches."""
-
-
 class BatchLoader:
     """Builds the batches of one worker from the indices of a sampler. It has no state."""
 
@@ -138,25 +117,31 @@ class BatchLoader:
         self,
         corpora: Sequence[EncodedCorpus],
         sampler: BatchSampler,
-        shard: WorkerShard = SINGLE_WORKER,
+        rank: int = 0,
+        world_size: int = 1,
         subword_dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
-        """Create a loader; with `subword_dropout`, the text is segmented at random in each pass."""
-        assert 0 <= shard.rank < shard.world_size
+        """Create the loader of the worker with a rank, from 0.
+
+        With `subword_dropout`, the text is segmented at random in each pass.
+        """
+        assert 0 <= rank < world_size
         self._corpora = corpora
         self._sampler = sampler
-        self._shard = shard
+        # Workers take the pairs of a batch in turn, so that their shares have similar lengths.
+        self._share = slice(rank, None, world_size)
         self._subword_dropout = subword_dropout
         self._seed = seed
         self._first_lines = np.cumsum([0, *map(len, corpora)]).tolist()
 
-    def updates(self, start: DataPosition = START_POSITION) -> Iterator[UpdateBatches]:
-        """Yield updates without end, beginning at a position."""
-        # Workers take the pairs of a batch in turn, so that their shares have similar lengths.
-        share = slice(self._shard.rank, None, self._shard.world_size)
+    def updates(self, start: DataPosition = START_POSITION) -> Iterator[UpdateBatches[Batch]]:
+        """Yield updates without end, beginning at a position.
+
+        All workers have the same number of batches; a batch is empty if it has too few pairs.
+        """
         for batches, epoch, next_position in self._sampler.updates(start):
-            own = [self._build_batch(pairs.take(share)) for pairs in batches]
+            own = [self._build_batch(pairs.take(self._share)) for pairs in batches]
             yield UpdateBatches(own, epoch, next_position)
 
     def _build_batch(self, pairs: SampledPairIndices) -> Batch:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seq2see.data.encoded_corpus import EncodedCorpus
 from seq2see.errors import InputError
 from seq2see.keyed_random import hash_uniform
 from seq2see.text.packed_ids import IntArray
@@ -88,16 +89,6 @@ LENGTH_NOISE = 2.0
 """Maximum random number of tokens added to a length, so that batches differ between epochs."""
 
 
-class HasLengths(Protocol):
-    """A corpus that knows the lengths of its lines."""
-
-    def __len__(self) -> int: ...
-
-    def lengths(self, lines: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the numbers of source and target tokens of the given lines, EOS included."""
-        ...
-
-
 class DataPosition(NamedTuple):
     """A position in the training data: before a batch of a pool of an epoch, all from 0."""
 
@@ -109,12 +100,16 @@ class DataPosition(NamedTuple):
 START_POSITION = DataPosition()
 
 
-class SampledUpdate(NamedTuple):
-    """The batches of one update, and the position after it."""
+BatchT = TypeVar("BatchT")
 
-    batches: list[SampledPairIndices]
+
+class UpdateBatches(NamedTuple, Generic[BatchT]):
+    """The batches of one update, its epoch, and the position after it."""
+
+    batches: list[BatchT]
     epoch: int
     next_position: DataPosition
+    """The position from which an interrupted run continues with the same batches."""
 
 
 class BatchSampler:
@@ -126,7 +121,7 @@ class BatchSampler:
 
     def __init__(
         self,
-        corpora: Sequence[HasLengths],
+        corpora: Sequence[EncodedCorpus],
         max_tokens: int,
         seed: int,
         batches_per_update: int = 1,
@@ -143,22 +138,24 @@ class BatchSampler:
         self._mixture = CorpusMixture(sizes, weights or [1.0] * len(corpora), seed)
         self._pool_size = pool_size
 
-    def updates(self, start: DataPosition = START_POSITION) -> Iterator[SampledUpdate]:
+    def updates(
+        self, start: DataPosition = START_POSITION
+    ) -> Iterator[UpdateBatches[SampledPairIndices]]:
         """Yield updates without end, beginning at a position."""
         while True:
             yield from self.remaining_updates(start)
             start = DataPosition(start.epoch + 1)
 
-    def remaining_updates(self, start: DataPosition) -> Iterator[SampledUpdate]:
+    def remaining_updates(self, start: DataPosition) -> Iterator[UpdateBatches[SampledPairIndices]]:
         """Yield the updates from a position to the end of its epoch."""
         batches: list[SampledPairIndices] = []
         for batch, next_position in self._remaining_batches(start):
             batches.append(batch)
             if len(batches) == self._batches_per_update:
-                yield SampledUpdate(batches, start.epoch, next_position)
+                yield UpdateBatches(batches, start.epoch, next_position)
                 batches = []
         if batches:
-            yield SampledUpdate(batches, start.epoch, DataPosition(start.epoch + 1))
+            yield UpdateBatches(batches, start.epoch, DataPosition(start.epoch + 1))
 
     def _remaining_batches(
         self, start: DataPosition

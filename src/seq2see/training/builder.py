@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from seq2see.bundle import Bundle, StartAndEndTokenIds
-from seq2see.data.batch_loader import BatchLoader, WorkerShard
+from seq2see.data.batch_loader import BatchLoader
 from seq2see.data.batch_sampler import BatchSampler
 from seq2see.data.corpus_config_and_reading import (
     Corpus,
@@ -215,7 +215,8 @@ class RunBuilder:
         return BatchLoader(
             self._encoded_training_corpora,
             self.batch_sampler,
-            WorkerShard(self.workers.rank, self.workers.world_size),
+            self.workers.rank,
+            self.workers.world_size,
             self.run_config.batches.subword_dropout,
             self.run_config.train.seed,
         )

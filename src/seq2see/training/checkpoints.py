@@ -28,8 +28,7 @@ from seq2see.atomic_files import (
     read_verified_manifest,
     write_manifest,
 )
-from seq2see.data.batch_loader import UpdateBatches
-from seq2see.data.batch_sampler import DataPosition
+from seq2see.data.batch_sampler import DataPosition, UpdateBatches
 from seq2see.errors import InputError, TrainingError, writing
 from seq2see.training.config import CheckpointConfig
 from seq2see.training.distributed import WorkerCommunicator, copy_into, full_tensor, shard_like
@@ -87,7 +86,7 @@ class TrainingProgress:
         position = DataPosition(*values["position"])
         return cls(**{**values, "position": position, "unlogged_reports": reports})
 
-    def add_update(self, batches: UpdateBatches, report: UpdateReport) -> None:
+    def add_update(self, batches: UpdateBatches[Any], report: UpdateReport) -> None:
         """Count an update."""
         self.update += 1
         self.epoch = batches.epoch

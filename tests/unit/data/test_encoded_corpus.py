@@ -15,7 +15,6 @@ from seq2see.data.batch_loader import (
     Batch,
     BatchConfig,
     BatchLoader,
-    WorkerShard,
 )
 from seq2see.data.batch_sampler import BatchSampler, DataPosition
 from seq2see.data.corpus_config_and_reading import Corpus, CorpusConfig
@@ -256,7 +255,7 @@ def test_workers_share_every_batch(corpus, tokenizers, tmp_path, workers: int) -
     encoded = encode_corpus(corpus, EncodingOptions(tokenizers, 99), tmp_path / "cache")
     alone = epoch(make_loader([encoded], shares_of_batch=2))
     shares = [
-        epoch(make_loader([encoded], shares_of_batch=2, shard=WorkerShard(r, workers)))
+        epoch(make_loader([encoded], shares_of_batch=2, rank=r, world_size=workers))
         for r in range(workers)
     ]
     for full_batch, *shares_of_batch in zip(alone, *shares, strict=True):
@@ -268,7 +267,7 @@ def test_more_workers_than_pairs_get_empty_batches(tokenizers, tmp_path) -> None
     encoded = encode_corpus(
         write(tmp_path, LINES[:1]), EncodingOptions(tokenizers, 99), tmp_path / "cache"
     )
-    shares = [epoch(make_loader([encoded], shard=WorkerShard(r, 3))) for r in range(3)]
+    shares = [epoch(make_loader([encoded], rank=r, world_size=3)) for r in range(3)]
     assert [[len(batch) for batch in share] for share in shares] == [[1], [0], [0]]
     assert len(shares[1][0]) == 0
 

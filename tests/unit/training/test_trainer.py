@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2see.data.batch_loader import UpdateBatches
-from seq2see.data.batch_sampler import DataPosition
+from seq2see.data.batch_sampler import DataPosition, UpdateBatches
 from seq2see.metrics import MetricScore
 from seq2see.training.checkpoints import (
     CheckpointDirectory,
