@@ -53,7 +53,7 @@ def test_help_shows_no_value_for_flags(command: list[str]) -> None:
         ("init", "init [OPTIONS] FILES..."),
         ("train", "train [OPTIONS] RECIPE [section.key=value]..."),
         ("translate", "translate [OPTIONS] MODEL [INPUT]"),
-        ("evaluate", "evaluate [OPTIONS] [MODEL] [FILES]..."),
+        ("evaluate", "evaluate [OPTIONS] SYSTEM [FILES]..."),
         ("explain", "explain [OPTIONS] MODEL [TEXT]"),
         ("lab run", "lab run [OPTIONS] {NUMBER|all}..."),
     ],

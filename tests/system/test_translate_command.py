@@ -428,9 +428,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_scores_equal_sacrebleu(run, files, references, ours, theirs) -> None:
     paths = [files / name for name in references]
-    done = run(
-        *("evaluate", "--hypotheses", files / "bad.fr", "--reference", *paths, "--json"), *ours
-    )
+    done = run(*("evaluate", files / "bad.fr", "--reference", *paths, "--json"), *ours)
     scores = json.loads(done.out)["scores"]
     sacrebleu = subprocess.run(
         [
@@ -462,7 +460,7 @@ def test_evaluate_scores_plots_and_writes_translations(run, model, files, tmp_pa
     translated = run("translate", model, files / "src.en", "--beam-size", "1").out
     assert (tmp_path / "out.fr").read_text("utf-8") == translated
     again = run(
-        *("evaluate", "--hypotheses", tmp_path / "out.fr", "--reference", files / "ref.fr"),
+        *("evaluate", tmp_path / "out.fr", "--reference", files / "ref.fr"),
         *("--resamples", "20"),
     )
     table = done.out.split("length")[0].split("sentences")[1]
@@ -592,10 +590,10 @@ INVALID_USE = {
         2,
         "`--json`, `--with-scores` and `--n-best` need lines of text, not a document",
     ),
-    "nothing to evaluate": (["evaluate"], 2, "a MODEL or `--hypotheses` must be given"),
+    "nothing to evaluate": (["evaluate"], 2, "SYSTEM must be given"),
     "no test set": (["evaluate", "{m}"], 2, "`--test-set` must be given"),
     "no references": (
-        ["evaluate", "--hypotheses", "{f}/bad.fr"],
+        ["evaluate", "{f}/bad.fr"],
         2,
         "`--reference` must be given",
     ),
@@ -610,7 +608,7 @@ INVALID_USE = {
         "two text files, or one .tsv",
     ),
     "different number of lines": (
-        ["evaluate", "--hypotheses", "{f}/bad.fr", "--reference", "{f}/short.fr"],
+        ["evaluate", "{f}/bad.fr", "--reference", "{f}/short.fr"],
         1,
         "bad.fr must have one line for each of the 1 sentences of short.fr, but has 60 lines",
     ),

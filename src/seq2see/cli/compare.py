@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2see.cli import options
-from seq2see.cli.inputs import read_translations
+from seq2see.cli.inputs import is_model, read_translations
 from seq2see.cli.usage_errors import call_all_collecting_errors
-from seq2see.errors import ConfigError, InputError
+from seq2see.errors import ConfigError
 from seq2see.registries import METRICS
 
 if TYPE_CHECKING:
@@ -62,21 +62,17 @@ def compare(
     from seq2see.evaluate import compare_systems, translate_evaluation_set
 
     systems = first, second
-    _check_systems_exist(systems)
-    has_model = any(map(_is_model, systems))
+    model_names = [system for system in systems if is_model(system)]
+    has_model = bool(model_names)
     _, _, test_set_options, scoring, translation_options = call_all_collecting_errors(
-        lambda: None if has_model else options.check_no_model_options(context, "two files"),
+        lambda: options.check_no_unused_model_options(context, has_model),
         lambda: _check_systems_come_first(context.meta["arguments"], first, files),
         lambda: test_set_options.with_arguments(files or (), has_model),
         lambda: scoring_options.build_config(metrics=DEFAULT_METRICS),
         lambda: options.build_translation_options(beam_search),
     )
     with show_progress() as on_progress:
-        models = {
-            system: engine_options.load_translator(Path(system))
-            for system in systems
-            if _is_model(system)
-        }
+        models = {name: engine_options.load_translator(Path(name)) for name in model_names}
         languages = next((model.languages for model in models.values()), None)
         test_set = test_set_options.read(languages)
         outputs = []
@@ -93,19 +89,6 @@ def compare(
         typer.echo(json.dumps(comparison.to_json(num_examples), ensure_ascii=False))
     else:
         _print_comparison(comparison, test_set.name, num_examples)
-
-
-def _check_systems_exist(systems: Sequence[str]) -> None:
-    """Raise InputError for a missing path, which could be a model directory or a file."""
-    for system in systems:
-        if not Path(system).exists():
-            raise InputError(
-                f"{system} does not exist: give a model directory or a file with translations"
-            )
-
-
-def _is_model(system: str) -> bool:
-    return Path(system).is_dir()
 
 
 def _check_systems_come_first(arguments: list[str], first: str, files: list[str] | None) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from seq2see.cli import inputs, options
-from seq2see.cli.usage_errors import call_all_collecting_errors, collecting, raise_problems
-from seq2see.errors import ConfigError, Problem, writing
+from seq2see.cli.usage_errors import call_all_collecting_errors
+from seq2see.errors import writing
 from seq2see.registries import FIGURE_FORMATS, METRICS
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def evaluate(
     context: typer.Context,
     *,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[MODEL] [FILES]...")] = None,
+    system: Annotated[str, typer.Argument(metavar="SYSTEM")],
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILES")] = None,
     test_set_options: options.EvaluationSetOptions,
-    hypotheses: Annotated[str | None, typer.Option(metavar="FILE")] = None,
     scoring_options: options.ScoringOptions,
     resamples: Annotated[int, typer.Option(min=0, max=100_000)] = 1000,
     engine_options: options.EnsembleInferenceOptions,
@@ -40,10 +40,8 @@ def evaluate(
     A model translates a test set; the translations are compared with the references.
 
     Args:
-        arguments: MODEL is a model directory; leave it out with --hypotheses. FILES are further
-            files of --test-set or, with --hypotheses and without --test-set, of --reference.
-        hypotheses: Text file with one translation per line to score instead of translating with a
-            model.
+        system: Model directory, or text file with one translation per line.
+        files: Further files of --test-set or, without --test-set, of --reference.
         metrics: Metric to compute; `exact` is the percentage of translations that equal a
             reference. May be repeated. Default: all four.
         resamples: Number of bootstrap resamples of the test set for the 95 % confidence intervals;
@@ -55,31 +53,27 @@ def evaluate(
     from seq2see.cli.corpus_and_translation_progress import show_progress
     from seq2see.evaluate import evaluate as evaluate_model, score_translations
 
-    model, files = None, arguments or []
-    if not hypotheses and files:
-        model, *files = files
-    _, test_set_options, scoring, translation_options, _ = call_all_collecting_errors(
-        lambda: _check_model_or_hypotheses(context, files, model, hypotheses),
-        lambda: test_set_options.with_arguments(files, bool(model), _has_run(model)),
+    has_model = inputs.is_model(system)
+    test_set_options, scoring, translation_options, *_ = call_all_collecting_errors(
+        lambda: test_set_options.with_arguments(files or (), has_model, _has_run(system)),
         lambda: scoring_options.build_config(resamples=resamples),
         lambda: options.build_translation_options(beam_search, search_settings),
         lambda: inputs.check_extension(plot, FIGURE_FORMATS, "--plot"),
+        lambda: options.check_no_unused_model_options(context, has_model),
     )
     for path in (output, plot):
         inputs.check_output_path(path)
-    if model:
+    if has_model:
         with show_progress() as on_progress:
-            translator = engine_options.load_translator(Path(model))
+            translator = engine_options.load_translator(Path(system))
             if test_set_options.is_given:
                 test_set = test_set_options.read(translator.languages)
             else:
-                test_set = _read_test_set_of_run(Path(model))
+                test_set = _read_test_set_of_run(Path(system))
             report = evaluate_model(translator, test_set, translation_options, scoring, on_progress)
     else:
         test_set = test_set_options.read()
-        report = score_translations(
-            inputs.read_translations(hypotheses or "", test_set), test_set, scoring
-        )
+        report = score_translations(inputs.read_translations(system, test_set), test_set, scoring)
     if output:
         _write_translations(report, output)
     if plot:
@@ -92,10 +86,10 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _has_run(model: str | None) -> bool:
+def _has_run(system: str) -> bool:
     from seq2see.bundle.files import RUN_FILE
 
-    return model is not None and Path(model, RUN_FILE).is_file()
+    return Path(system, RUN_FILE).is_file()
 
 
 def _read_test_set_of_run(run: Path) -> EvaluationSet:
@@ -104,24 +98,6 @@ def _read_test_set_of_run(run: Path) -> EvaluationSet:
     from seq2see.training.run_directory import RunDirectory
 
     return EvaluationSet.from_corpus(RunDirectory(run).read_test_set())
-
-
-def _check_model_or_hypotheses(
-    context: typer.Context, files: list[str], model: str | None, hypotheses: str | None
-) -> None:
-    """Raise ConfigError if neither is given, or `--hypotheses` with a model or its options."""
-    if not hypotheses and not model:
-        raise ConfigError("a MODEL or `--hypotheses` must be given")
-    if not hypotheses:
-        return
-    problems = [
-        Problem("", f"the MODEL {name} must be left out with `--hypotheses`")
-        for name in files
-        if Path(name).is_dir()
-    ]
-    with collecting(problems):
-        options.check_no_model_options(context, "`--hypotheses`")
-    raise_problems(problems)
 
 
 def _print_report(report: Evaluation) -> None:

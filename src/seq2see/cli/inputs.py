@@ -189,6 +189,15 @@ def write_clean_corpus(
         return write_accepted_and_rejected_pairs(results, directory, suffixes)
 
 
+def is_model(system: str) -> bool:
+    """Return whether a system is a model directory, not a file with translations."""
+    if not Path(system).exists():
+        raise InputError(
+            f"{system} does not exist: give a model directory or a file with translations"
+        )
+    return Path(system).is_dir()
+
+
 def read_translations(name: str, test_set: EvaluationSet) -> list[str]:
     """Read a file with one translation per sentence of a test set."""
     from seq2see.data.readers import read_lines

@@ -319,13 +319,12 @@ class SamplingOptions:
         return {}
 
 
-def check_no_model_options(context: typer.Context, condition: str) -> None:
-    """Raise ConfigError if options are given that apply only if a model translates."""
+def check_no_unused_model_options(context: typer.Context, has_model: bool) -> None:
+    """Raise ConfigError if no model translates, but options are given that apply only then."""
     names = [each.name for each in (*fields(EnsembleInferenceOptions), *fields(BeamSearchOptions))]
-    if unused := given_options(context, *names, "search_settings", "output"):
-        raise ConfigError(
-            f"{', '.join(unused)} must be left out with {condition}: nothing is translated"
-        )
+    unused = given_options(context, *names, "search_settings", "output")
+    if unused and not has_model:
+        raise ConfigError(f"{', '.join(unused)} must be left out, because no model translates")
 
 
 def build_translation_options(
