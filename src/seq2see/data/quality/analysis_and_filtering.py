@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 
 import numpy as np
 
-from seq2see.data.quality.build_findings import FindingCounter, build_findings
+from seq2see.data.quality.build_findings import (
+    CharacterCounter,
+    FindingCounter,
+    build_findings,
+)
 from seq2see.data.quality.config import RULES, QualityConfig, RuleName
 from seq2see.data.quality.languages import LINGUA_EXTRA
 from seq2see.data.quality.model_suggestion import suggest_model
@@ -18,7 +21,6 @@ from seq2see.data.quality.report import (
     Distribution,
     SideReport,
     TestPairsInCorpusCounts,
-    UncoveredCharacters,
     format_count,
 )
 from seq2see.data.quality.rules import RuleViolation, find_rule_violations
@@ -30,12 +32,9 @@ from seq2see.data.quality.statistics_and_models import (
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SentencePair
 from seq2see.progress_callbacks import MessageCallback, StageCallback
-from seq2see.text import Tokenizer, TokenizerPair
+from seq2see.text import TokenizerPair
 
 LanguagePair = tuple[str, str] | None
-
-_SPACE_PIECE = "\u2581"
-_NUM_SHOWN_CHARACTERS = 20
 
 
 def analyze_corpus(
@@ -70,8 +69,7 @@ def analyze_corpus(
         overlap.add(pair)
         for side, text in zip(characters, pair, strict=False):
             side.add(text)
-    uncovered = [side.find_uncovered() for side in characters]
-    return _build_report(model, counter, overlap.compute_overlap(), uncovered or (None, None))
+    return _build_report(model, counter, overlap.compute_overlap(), characters)
 
 
 def _check_pairs(
@@ -144,36 +142,11 @@ def _hash_pair(source: str, target: str) -> tuple[int, int, int]:
     return hash((source.strip(),)), hash(key), hash((key, compute_match_key(target)))
 
 
-class CharacterCounter:
-    """Counts the characters of one side, to find those that a tokenizer does not cover."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.counts = Counter[str]()
-
-    def add(self, text: str) -> None:
-        """Count the characters of a text, as normalized by the tokenizer."""
-        self.counts.update(text if text.isascii() else self.tokenizer.normalize(text))
-
-    def find_uncovered(self) -> UncoveredCharacters:
-        """Return the characters without a piece. White space is always covered."""
-        pieces = set(self.tokenizer.pieces)
-        covered = {*pieces, _SPACE_PIECE, *filter(str.isspace, self.counts)}
-        uncovered = Counter({c: n for c, n in self.counts.items() if c not in covered})
-        return UncoveredCharacters(
-            num_distinct=len(uncovered),
-            num_occurrences=uncovered.total(),
-            share=uncovered.total() / max(self.counts.total(), 1),
-            most_common=tuple(uncovered.most_common(_NUM_SHOWN_CHARACTERS)),
-            encoded_as="bytes" if "<0x00>" in pieces else "unknown",
-        )
-
-
 def _build_report(
     model: CorpusModel,
     counter: FindingCounter,
     overlap: TestPairsInCorpusCounts | None,
-    uncovered: Sequence[UncoveredCharacters | None],
+    characters: Sequence[CharacterCounter],
 ) -> CorpusReport:
     statistics = model.statistics
     sides = [
@@ -182,7 +155,6 @@ def _build_report(
             detected_language=model.languages.sides[side].detected,
             words_per_line=Distribution.from_values(statistics.word_counts[side]),
             characters_per_line=Distribution.from_values(statistics.character_counts[side]),
-            uncovered_characters=uncovered[side],
         )
         for side in (0, 1)
     ]
@@ -198,7 +170,7 @@ def _build_report(
         source=sides[0],
         target=sides[1],
         length_ratio=Distribution.from_values(target_counts[has_both] / source_counts[has_both]),
-        findings=build_findings(model, counter, overlap, uncovered),
+        findings=build_findings(model, counter, overlap, characters),
         shifts=model.shifts,
         overlap=overlap,
         suggestion=suggest_model(num_accepted, num_words, sample),

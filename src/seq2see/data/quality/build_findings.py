@@ -18,12 +18,12 @@ from seq2see.data.quality.report import (
     FindingExample,
     Severity,
     TestPairsInCorpusCounts,
-    UncoveredCharacters,
     format_count,
 )
 from seq2see.data.quality.rules import RuleViolation
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel, PerPairStatistics
 from seq2see.data.readers import SentencePair
+from seq2see.text import Tokenizer
 
 _SEVERITIES: Sequence[Severity] = ("fault", "warning", "note")
 _TEXTS: Mapping[str, str] = {
@@ -57,10 +57,7 @@ _FIXED_SEVERITIES: Mapping[str, Severity] = {
 _RELIABLE_RULES = {"empty", "broken_encoding", "too_long", "swapped"}
 """A few violations are a warning; the other rules may be wrong, or do little harm."""
 _LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
-_ENCODED_AS_TEXTS: Mapping[str, str] = {
-    "bytes": "encoded as bytes, which is harder to learn",
-    "unknown": "replaced by <unk>: train a tokenizer with byte fallback",
-}
+_SPACE_PIECE = "\u2581"
 
 
 class FindingCounter:
@@ -101,11 +98,28 @@ class FindingCounter:
         return [example for *_, example in rows]
 
 
+class CharacterCounter:
+    """Counts the characters of one side, to find those that a tokenizer does not cover."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.counts = Counter[str]()
+
+    def add(self, text: str) -> None:
+        """Count the characters of a text, as normalized by the tokenizer."""
+        self.counts.update(text if text.isascii() else self.tokenizer.normalize(text))
+
+    def find_uncovered(self) -> Counter[str]:
+        """Return the characters without a piece. White space is always covered."""
+        covered = {*self.tokenizer.pieces, _SPACE_PIECE, *filter(str.isspace, self.counts)}
+        return Counter({c: n for c, n in self.counts.items() if c not in covered})
+
+
 def build_findings(
     model: CorpusModel,
     counter: FindingCounter,
     overlap: TestPairsInCorpusCounts | None,
-    uncovered: Sequence[UncoveredCharacters | None],
+    characters: Sequence[CharacterCounter],
 ) -> tuple[CorpusFinding, ...]:
     """Return the findings sorted by severity, then by count, largest first.
 
@@ -113,14 +127,14 @@ def build_findings(
         model: statistics of the corpus, and the models that are fitted to it
         counter: number of pairs that violate a rule, and examples
         overlap: number of test pairs in the corpus; None if there is no test set
-        uncovered: characters of each side that its tokenizer does not cover
+        characters: characters of each side; empty without tokenizers
     """
     findings = [
         *_find_faults_of_all_pairs(model),
         *_find_shifts(model, counter),
         *_find_pairs(model, counter, overlap),
         *_find_overlap_and_targets(model.statistics, counter, overlap),
-        *_find_uncovered_characters(uncovered),
+        *_find_uncovered_characters(characters),
     ]
     return tuple(sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), -f.count)))
 
@@ -227,20 +241,21 @@ def _find_overlap_and_targets(
         yield CorpusFinding("multiple_targets", "note", repeated, share, text)
 
 
-def _find_uncovered_characters(
-    sides: Sequence[UncoveredCharacters | None],
-) -> Iterator[CorpusFinding]:
-    for name, uncovered in zip(SIDE_NAMES, sides, strict=True):
-        if uncovered and uncovered.num_distinct:
-            shown = " ".join(character for character, _ in uncovered.most_common[:10])
+def _find_uncovered_characters(sides: Sequence[CharacterCounter]) -> Iterator[CorpusFinding]:
+    for name, side in zip(SIDE_NAMES, sides, strict=False):
+        if uncovered := side.find_uncovered():
+            share = uncovered.total() / side.counts.total()
+            shown = " ".join(character for character, _ in uncovered.most_common(10))
+            has_bytes = bool(side.tokenizer.byte_ids)
+            effect = "encoded as bytes, which is harder to learn"
+            if not has_bytes:
+                effect = "replaced by <unk>: train a tokenizer with byte fallback"
             text = (
-                f"{format_count(uncovered.num_distinct, 'character')} of the {name} without a "
-                f"piece in its tokenizer ({_format_percent(uncovered.share)} of its text: {shown}),"
-                f" {_ENCODED_AS_TEXTS[uncovered.encoded_as]}."
+                f"{format_count(len(uncovered), 'character')} of the {name} without a piece in its "
+                f"tokenizer ({_format_percent(share)} of its text: {shown}), {effect}."
             )
-            is_severe = uncovered.share > 0.005 or uncovered.encoded_as == "unknown"
-            severity: Severity = "warning" if is_severe else "note"
-            count, share = uncovered.num_occurrences, uncovered.share
+            severity: Severity = "note" if has_bytes and share <= 0.005 else "warning"
+            count = uncovered.total()
             yield CorpusFinding("uncovered_characters", severity, count, share, text)
 
 

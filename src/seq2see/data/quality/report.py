@@ -102,20 +102,6 @@ class CorpusFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class UncoveredCharacters:
-    """Characters that a tokenizer has no piece for."""
-
-    num_distinct: int
-    num_occurrences: int
-    share: float
-    """Fraction of all characters of the side."""
-    most_common: tuple[tuple[str, int], ...]
-    """Characters with their number of occurrences."""
-    encoded_as: Literal["bytes", "unknown"]
-    """`bytes`: encoded as bytes. `unknown`: replaced by `<unk>`."""
-
-
-@dataclass(frozen=True, slots=True)
 class SideReport:
     """Statistics of one side of a corpus."""
 
@@ -126,8 +112,6 @@ class SideReport:
     words_per_line: Distribution
     """In scripts without spaces, each character counts as a word."""
     characters_per_line: Distribution
-    uncovered_characters: UncoveredCharacters | None
-    """None if no tokenizer was given."""
 
 
 @dataclass(frozen=True, slots=True)
