@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, compress
+from itertools import compress
 
 import numpy as np
 
@@ -114,32 +114,29 @@ def accept_or_reject_pairs(
 
 
 class OverlapCounter:
-    """Counts the pairs of test sets that occur in a corpus."""
+    """Counts the sources of test sets that occur in a corpus, by their match keys."""
 
     def __init__(self, test_pairs: Iterable[SentencePair] | None) -> None:
-        self._rows = None if test_pairs is None else [_hash_pair(*pair) for pair in test_pairs]
-        self._hashes = frozenset(chain.from_iterable(self._rows or ()))
+        self._hashes = None if test_pairs is None else list(map(_hash_source, test_pairs))
         self._seen = set[int]()
-        self.source_hashes = frozenset(row[1] for row in self._rows or ()) - {hash("")}
+        self.source_hashes = frozenset(self._hashes or ()) - {hash("")}
         """Hashes of the match keys of the sources, without sources that have no words."""
 
     def add(self, pair: SentencePair) -> None:
-        """Record which test pairs are similar to a pair of the corpus."""
-        if self._hashes:
-            self._seen |= self._hashes.intersection(_hash_pair(*pair))
+        """Record which test sources match that of a pair of the corpus."""
+        if self.source_hashes:
+            self._seen |= self.source_hashes & {_hash_source(pair)}
 
     def compute_overlap(self) -> TestPairsInCorpusCounts | None:
-        """Return the number of test pairs that occur; None if there is no test set."""
-        if self._rows is None:
+        """Return the number of test sources that occur; None if there is no test set."""
+        if self._hashes is None:
             return None
-        counts = (sum(row[kind] in self._seen for row in self._rows) for kind in range(3))
-        return TestPairsInCorpusCounts(len(self._rows), *counts)
+        num_matching = sum(one in self._seen for one in self._hashes)
+        return TestPairsInCorpusCounts(len(self._hashes), num_matching)
 
 
-def _hash_pair(source: str, target: str) -> tuple[int, int, int]:
-    """Return hashes of the exact source, the source's match key, and both match keys."""
-    key = compute_match_key(source)
-    return hash((source.strip(),)), hash(key), hash((key, compute_match_key(target)))
+def _hash_source(pair: SentencePair) -> int:
+    return hash(compute_match_key(pair.source))
 
 
 def _build_report(

@@ -36,7 +36,7 @@ _TEXTS: Mapping[str, str] = {
     "untranslated",
     "duplicate": "exact duplicates of an earlier pair",
     "in_test_set": "the source is in a test set, so scores on it would be too high "
-    "({matching_sources:,} of {num_test_pairs:,} test sources match, {exact_sources:,} exactly)",
+    "({matching_sources:,} of {num_test_pairs:,} test sources match)",
     "swapped": "source and target seem to be swapped",
     "wrong_language": "one side seems to be in another language",
     "length_ratio": "the target is much too long or too short for its source: {cause}",

@@ -116,15 +116,11 @@ class SideReport:
 
 @dataclass(frozen=True, slots=True)
 class TestPairsInCorpusCounts:
-    """Number of test pairs that occur in the corpus."""
+    """Number of test pairs whose source occurs in the corpus."""
 
     num_test_pairs: int
-    exact_sources: int
-    """Test pairs whose source occurs exactly."""
     matching_sources: int
-    """Test pairs whose source occurs, ignoring case, punctuation and spaces."""
-    matching_pairs: int
-    """Test pairs of which both sides occur, ignoring case, punctuation and spaces."""
+    """Case, punctuation and spaces are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
