@@ -113,8 +113,8 @@ class MetricScore:
     metric: MetricName
     value: float
     signature: str
-    details: BLEUScore | None = field(default=None, compare=False)
-    """Components of the score, for BLEU only: precisions, brevity penalty and lengths."""
+    details: Mapping[str, Any] | None = field(default=None, compare=False)
+    """Components of the score, for BLEU only: precisions, brevity penalty and length ratio."""
     interval: tuple[float, float] | None = None
     """95 % confidence interval over resampled test sets, if it was requested."""
 
@@ -175,7 +175,13 @@ class MetricStatistics:
     ) -> MetricScore:
         """Return the score of a system; see `compute_metric_score`."""
         result = self._compute(self.line_statistics[system].sum(axis=0))
-        value, details = float(result.score), result if isinstance(result, BLEUScore) else None
+        value, details = float(result.score), None
+        if isinstance(result, BLEUScore):
+            details = {
+                "precisions": result.precisions,
+                "brevity_penalty": result.bp,
+                "length_ratio": result.sys_len / max(1, result.ref_len),
+            }
         if not samples:
             return MetricScore(self.metric, value, self.format_signature(), details)
         interval = compute_interval_95(bootstrap_scores(self, samples, seed)[system])

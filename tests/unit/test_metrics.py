@@ -72,9 +72,9 @@ def test_bleu_of_hand_counted_example() -> None:
     result = compute_metric_score(["a b c d e x"], ["a b c d y e z"], tokenize="none")
     precisions = (5 / 6, 3 / 5, 2 / 4, 1 / 3)
     penalty = 2.718281828459045 ** (1 - 7 / 6)
-    assert result.details.precisions == pytest.approx([100 * p for p in precisions])
-    assert result.details.bp == pytest.approx(penalty)
-    assert (result.details.sys_len, result.details.ref_len) == (6, 7)
+    assert result.details["precisions"] == pytest.approx([100 * p for p in precisions])
+    assert result.details["brevity_penalty"] == pytest.approx(penalty)
+    assert result.details["length_ratio"] == pytest.approx(6 / 7)
     product = precisions[0] * precisions[1] * precisions[2] * precisions[3]
     assert result.value == pytest.approx(100 * penalty * product**0.25)
 
@@ -122,8 +122,8 @@ def test_scores_equal_the_sacrebleu_api(metric, references) -> None:
     assert ours.interval is None
     assert compute_metric_score(GOOD, references, metric) == ours
     if metric == "bleu":
-        assert ours.details.precisions == result.precisions
-        assert ours.details.bp == result.bp
+        assert ours.details["precisions"] == result.precisions
+        assert ours.details["brevity_penalty"] == result.bp
     else:
         assert ours.details is None
 

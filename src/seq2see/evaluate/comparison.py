@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 from seq2see import metrics
-from seq2see.evaluate.evaluation import EvaluationSet, MetricsConfig, score_to_json
+from seq2see.evaluate.evaluation import EvaluationSet, MetricsConfig
 from seq2see.metrics import MetricComparison, MetricStatistics
 from seq2see.registries import MetricName
 
@@ -80,7 +80,9 @@ class SystemComparison:
             "systems": list(self.systems),
             "num_sentences": self.num_sentences,
             "verdict": self.verdict,
-            "metrics": {name: _comparison_to_json(one) for name, one in self.metrics.items()},
+            "metrics": {
+                name: {**asdict(one), "better": one.better} for name, one in self.metrics.items()
+            },
             "wins": self.wins,
             "losses": self.losses,
             "identical": self.identical,
@@ -152,20 +154,6 @@ def _format_evidence(comparison: MetricComparison) -> str:
         f"{first.name} {first.value:.2f} and {second.value:.2f}, a difference of "
         f"{comparison.difference:+.2f} (95 % from {low:+.2f} to {high:+.2f}), p = {p_values}"
     )
-
-
-def _comparison_to_json(comparison: MetricComparison) -> dict[str, Any]:
-    return {
-        "first": score_to_json(comparison.first),
-        "second": score_to_json(comparison.second),
-        "difference": comparison.difference,
-        "interval": list(comparison.interval),
-        "better": comparison.better,
-        "tests": {
-            test: {"p_value": p_value, "signature": comparison.signatures[test]}
-            for test, p_value in comparison.p_values.items()
-        },
-    }
 
 
 DiffSide = Literal["both", "first", "second"]

@@ -174,33 +174,9 @@ class Evaluation:
     """Duration of the translation."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the evaluation as JSON, without the translations."""
-        return {
-            "test_set": self.test_set,
-            "num_sentences": len(self.translations),
-            "scores": {name: score_to_json(score) for name, score in self.scores.items()},
-            "length_buckets": [asdict(bucket) for bucket in self.length_buckets],
-            "pronoun_accuracy": asdict(self.pronoun_accuracy) if self.pronoun_accuracy else None,
-            "alignment": asdict(self.alignment) if self.alignment else None,
-            "flags": dict(self.flags),
-            "errors": dict(self.errors),
-            "seconds": self.seconds,
-        }
-
-
-def score_to_json(score: MetricScore) -> dict[str, Any]:
-    """Return a score as JSON."""
-    record: dict[str, Any] = {"value": score.value, "signature": score.signature}
-    if score.interval:
-        record["interval"] = list(score.interval)
-    if score.details:
-        details = score.details
-        record |= {
-            "precisions": list(details.precisions),
-            "brevity_penalty": details.bp,
-            "length_ratio": details.sys_len / max(1, details.ref_len),
-        }
-    return record
+        """Return the evaluation as JSON, with the number of translations instead of their text."""
+        fields = asdict(self)
+        return {"num_sentences": len(fields.pop("translations")), **fields}
 
 
 def evaluate(
@@ -240,7 +216,7 @@ def evaluate(
     return replace(
         report,
         alignment=alignment,
-        flags=Counter(str(flag) for translation in translations for flag in translation.flags),
+        flags=dict(Counter(str(flag) for one in translations for flag in one.flags)),
         errors={line: t.error for line, t in enumerate(translations, 1) if t.error is not None},
         seconds=seconds,
     )

@@ -330,8 +330,8 @@ def test_comparison_to_json() -> None:
     ).to_json(3)
     assert len(found["differences"]) == 3
     assert found["metrics"]["ter"]["better"] == "first"
-    assert found["metrics"]["bleu"]["tests"]["randomization"]["p_value"] == pytest.approx(1 / 51)
-    assert "|ar:50|" in found["metrics"]["bleu"]["tests"]["randomization"]["signature"]
+    assert found["metrics"]["bleu"]["p_values"]["randomization"] == pytest.approx(1 / 51)
+    assert "|ar:50|" in found["metrics"]["bleu"]["signatures"]["randomization"]
 
 
 # --- alignment ---
