@@ -44,7 +44,6 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     version = root.get("version", "")
     if local_name(root) != "xliff" or version[:2] not in {"1.", "2."}:
         raise InputError(f"{file_name} must be XLIFF 1 or 2, but is {root.tag} {version} instead")
-    find_units = _read_units_v1 if version.startswith("1.") else _read_units_v2
     names = XLIFF_LANGUAGE_ATTRIBUTES[version[0]]
     declarations = list(root.iter("{*}file")) if version[0] == "1" else [root]
 
@@ -56,7 +55,7 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
                     raise InputError(
                         f"the {name} of {file_name} must be {expected}, but is {found} instead"
                     )
-        return list(find_units(root))
+        return list(_read_units(root))
 
     def render(languages: DocumentLanguages) -> bytes:
         for declaration in declarations:
@@ -67,24 +66,23 @@ def parse(data: bytes, file_name: str) -> BilingualDocument:
     return BilingualDocument(read_units, render)
 
 
-def _build_unit(
-    parent: etree._Element,
-    target: etree._Element,
-    slots: Sequence[etree._Element],
-    sources: Sequence[etree._Element],
-    unit_id: str,
-) -> BilingualUnit:
-    """Return a trans-unit (XLIFF 1) or segment (XLIFF 2) with the target that is created for it.
-
-    `slots` are the elements that get the translations of `sources`: the target itself, or the
-    segments inside it.
-    """
-    nodes_of_sources = [convert_element_to_nodes(one, _classify) for one in sources]
+def _build_unit(parent: etree._Element, source: etree._Element, unit_id: str) -> BilingualUnit:
+    """Return a trans-unit (XLIFF 1) or segment (XLIFF 2) with the target that is created for it."""
+    is_segment = local_name(parent) == "segment"
+    target = etree.Element(
+        tag_in_same_namespace(source, "target"), {} if is_segment else _REVIEW_STATE
+    )
+    segmented = parent.find("{*}seg-source")
+    # The elements that get translations are the target itself, or the segments inside it.
+    slots = [] if segmented is None else _copy_segments(segmented, target)
+    nodes_of_sources = [convert_element_to_nodes(one, _classify) for one in slots or [source]]
     text_units = [TextUnit.from_nodes(nodes, f"unit {unit_id}") for nodes in nodes_of_sources]
 
     def write(translations: Sequence[UnitTranslation]) -> None:
-        for slot, translation in zip(slots, translations, strict=True):
+        for slot, translation in zip(slots or [target], translations, strict=True):
             write_markup_nodes_into_element(slot, translation.nodes)
+        if is_segment:
+            parent.set("state", "translated")
         _attach_target(parent, target)
 
     return BilingualUnit(text_units, has_text(parent.find("{*}target")), write)
@@ -93,25 +91,12 @@ def _build_unit(
 def _attach_target(parent: etree._Element, target: etree._Element) -> None:
     """Insert a target after the source, or in place of an existing target."""
     old = parent.find("{*}target")
-    if local_name(parent) == "segment":
-        parent.set("state", "translated")
     if old is not None:
         target.tail = old.tail
         parent.replace(old, target)
     else:
         sources = [one for one in parent if local_name(one) in {"source", "seg-source"}]
         insert_element_after(sources[-1], target)
-
-
-def _read_units_v1(root: etree._Element) -> Iterator[BilingualUnit]:
-    """Yield the units of an XLIFF 1 file."""
-    for parent in root.iter("{*}trans-unit"):
-        source, segmented = parent.find("{*}source"), parent.find("{*}seg-source")
-        if source is not None and is_translatable(parent):
-            target = etree.Element(tag_in_same_namespace(source, "target"), _REVIEW_STATE)
-            slots = _copy_segments(segmented, target) if segmented is not None else []
-            unit_id = parent.get("id", "")
-            yield _build_unit(parent, target, slots or [target], slots or [source], unit_id)
 
 
 def _copy_segments(segmented: etree._Element, target: etree._Element) -> list[etree._Element]:
@@ -126,16 +111,13 @@ def _is_segment(element: etree._Element) -> bool:
     return element.get("mtype") == "seg"
 
 
-def _read_units_v2(root: etree._Element) -> Iterator[BilingualUnit]:
-    """Yield the segments of an XLIFF 2 file."""
-    for segment in root.iter("{*}segment"):
-        source = segment.find("{*}source")
-        if source is not None and is_translatable(segment):
-            unit = segment.getparent()
-            assert unit is not None
-            target = etree.Element(tag_in_same_namespace(source, "target"))
-            unit_id = unit.get("id", "")
-            yield _build_unit(segment, target, [target], [source], unit_id)
+def _read_units(root: etree._Element) -> Iterator[BilingualUnit]:
+    """Yield the trans-units of an XLIFF 1 file, or the segments of an XLIFF 2 file."""
+    for parent in root.iter("{*}trans-unit", "{*}segment"):
+        source, unit = parent.find("{*}source"), parent.getparent()
+        if source is not None and unit is not None and is_translatable(parent):
+            named = unit if local_name(parent) == "segment" else parent
+            yield _build_unit(parent, source, named.get("id", ""))
 
 
 def _classify(element: etree._Element) -> InlineClassification:
