@@ -16,7 +16,6 @@ from seq2see.registries import FIGURE_FORMATS
 
 if TYPE_CHECKING:
     from seq2see.data.corpus_config_and_reading import CombinedCorpus, Corpus
-    from seq2see.text import TokenizerPair
 
 app = typer.Typer(
     name="data",
@@ -65,13 +64,14 @@ def check(
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
     from seq2see.data.quality.config import QualityConfig
+    from seq2see.text import TokenizerPair
 
     inputs.check_extension(plot, FIGURE_FORMATS, "--plot")
     inputs.check_output_path(plot)
     config = QualityConfig(num_examples=max(num_examples, QualityConfig().num_examples))
     with corpus_options.open() as corpus, show_corpus_progress() as on_stage:
         test_set = _read_test_set(test_files, corpus)
-        tokenizers = _load_tokenizers(tokenizer)
+        tokenizers = TokenizerPair.load(tokenizer) if tokenizer else None
         report = analyze_corpus(corpus, config, corpus.languages, tokenizers, test_set, on_stage)
         seconds = None
         if estimate_time:
@@ -179,14 +179,3 @@ def _read_test_set(files: list[str] | None, corpus: CombinedCorpus) -> Corpus | 
     if config.resolved_format == corpus_config.resolved_format:
         config = config.replace(columns=corpus_config.columns)
     return Corpus(config, corpus.languages)
-
-
-def _load_tokenizers(path: Path | None) -> TokenizerPair | None:
-    from seq2see.text import Tokenizer, TokenizerPair
-
-    if path is None:
-        return None
-    if path.is_dir():
-        return TokenizerPair.load(path)
-    tokenizer = Tokenizer.load(path)
-    return TokenizerPair(tokenizer, tokenizer)

@@ -291,7 +291,9 @@ class TokenizerPair:
 
     @classmethod
     def load(cls, directory: Path | str) -> Self:
-        """Load the files that `save` has written."""
+        """Load the files that `save` has written, or a SentencePiece file for both sides."""
+        if not Path(directory).is_dir():
+            return cls.from_files({JOINT_FILE: Tokenizer.load(directory)})
         is_joint = Path(directory, JOINT_FILE).exists()
         names = (JOINT_FILE,) if is_joint else (SOURCE_FILE, TARGET_FILE)
         return cls.from_files({name: Tokenizer.load(Path(directory, name)) for name in names})
