@@ -144,42 +144,38 @@ def operations_per_token(preset: str) -> float:
 def plot(bench: Bench, speeds: Mapping[Point, float], peak: float, path: Path) -> None:
     """Plot the speed by each parameter, and the fraction of the peak by model size."""
 
-    def curve(title: str, label: str, xs: Mapping[float, Point]) -> draw.LineChart:
-        measured = {x: speeds[point] for x, point in xs.items() if point in speeds}
-        line = list(measured), list(measured.values())
-        return draw.LineChart(title, label, {"tokens/s": line}, has_log_x=True)
+    def bars(title: str, points: Mapping[float, Point]) -> draw.BarChart:
+        values = {f"{x:,}": speeds[point] for x, point in points.items() if point in speeds}
+        return draw.BarChart(title, values, [draw.BLUE] * len(values))
 
     sizes = {
         preset: bench.parameters(preset)
         for preset in PRESETS
         if Point(preset, TOKENS, LENGTH) in speeds
     }
-    percentages = [
-        100 * speeds[Point(preset, TOKENS, LENGTH)] * operations_per_token(preset) / 1e9 / peak
-        for preset in sizes
-    ]
-    by_size = f"weights (batches of {TOKENS:,}, length {LENGTH})"
+    percentages = {
+        f"{size:,}": 100
+        * speeds[Point(preset, TOKENS, LENGTH)]
+        * operations_per_token(preset)
+        / 1e9
+        / peak
+        for preset, size in sizes.items()
+    }
     charts = [
-        curve(
-            "Tokens per second by batch size",
-            f"tokens per batch ({PRESET}, length {LENGTH})",
+        bars(
+            f"Tokens per second by tokens per batch ({PRESET}, length {LENGTH})",
             {tokens: Point(PRESET, tokens, LENGTH) for tokens in BATCHES},
         ),
-        curve(
-            "Tokens per second by sentence length",
-            f"tokens per sentence ({PRESET}, batches of {TOKENS:,})",
+        bars(
+            f"Tokens per second by sentence length ({PRESET}, batches of {TOKENS:,})",
             {length: Point(PRESET, TOKENS, length) for length in LENGTHS},
         ),
-        curve(
-            "Tokens per second by model size",
-            by_size,
+        bars(
+            f"Tokens per second by weights (batches of {TOKENS:,}, length {LENGTH})",
             {size: Point(preset, TOKENS, LENGTH) for preset, size in sizes.items()},
         ),
-        draw.LineChart(
-            "Percent of the matmul peak by model size",
-            by_size,
-            {"percent": (list(sizes.values()), percentages)},
-            has_log_x=True,
+        draw.BarChart(
+            "Percent of the matmul peak by weights", percentages, [draw.BLUE] * len(percentages)
         ),
     ]
     draw.save_charts(path, "Training speed", charts)

@@ -175,8 +175,6 @@ class LineChart(NamedTuple):
     """x and y values of each series, by name."""
     y_max: float | None = None
     """Upper limit of the y-axis, which then starts at 0."""
-    has_log_x: bool = False
-    """Logarithmic x-axis with a tick at each point; the y-axis starts at 0."""
 
     def draw_on(self, axes: Axes) -> None:
         """Draw the chart."""
@@ -185,19 +183,8 @@ class LineChart(NamedTuple):
             axes.plot(x, y, color=color, label=name, linewidth=1.2, marker=marker, markersize=3)
         axes.set_xlabel(self.x_label)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        if self.has_log_x:
-            ticks = sorted({x for xs, _ in self.series.values() for x in xs})
-            axes.set_xscale("log")
-            axes.set_xticks(ticks, [_format_tick(x) for x in ticks])
-            axes.minorticks_off()
-            axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter("{x:,.0f}")
         if self.y_max:
             axes.set_ylim(0, self.y_max)
-
-
-def _format_tick(number: float) -> str:
-    return f"{number / 1e6:.1f}M" if number >= 1e6 else f"{number:,.0f}"
 
 
 def save_charts(
