@@ -30,7 +30,6 @@ from seq2see.data.quality.rules import RuleViolation, find_rule_violations
 from seq2see.data.quality.statistics_and_models import (
     SIDE_NAMES,
     CorpusModel,
-    PerPairStatistics,
     collect_per_pair_statistics,
     iter_numbered_blocks,
 )
@@ -60,14 +59,12 @@ _TEXTS: Mapping[str, str] = {
     "errors",
     "carriage_returns": "carriage returns inside lines, which do not end a line; if they should, "
     "convert the files to \\n",
-    "identical_short": "the same short text on both sides, as is normal for names",
 }
 """Texts of findings that are counts of pairs; `shifted` has one finding per region instead."""
 _FIXED_SEVERITIES: Mapping[str, Severity] = {
     "in_test_set": "warning",
     "number_mismatch": "note",
     "carriage_returns": "warning",
-    "identical_short": "note",
 }
 _RELIABLE_RULES = {"empty", "broken_encoding", "too_long", "swapped"}
 """A few violations are a warning; the other rules may be wrong, or do little harm."""
@@ -233,7 +230,7 @@ class FindingCounter:
     def __init__(self, config: QualityConfig) -> None:
         self.config = config
         self.counts = Counter[str]()
-        """Number of pairs by rule, or by `carriage_returns` and `identical_short`."""
+        """Number of pairs by rule, or by `carriage_returns`."""
         self.is_accepted = bytearray()
         """For each pair, whether cleaning would keep it."""
         self._examples: dict[str, list[tuple[float, float, FindingExample]]] = defaultdict(list)
@@ -245,8 +242,6 @@ class FindingCounter:
         self.is_accepted.append(not removed)
         if violation:
             self._count(violation.rule, pair, violation.reason, violation.score)
-        elif pair.source == pair.target:
-            self._count("identical_short", pair, "both sides are identical")
         if any("\r" in text and _LONE_CARRIAGE_RETURN.search(text) for text in pair):
             self._count("carriage_returns", pair, "carriage return inside a line")
 
@@ -300,7 +295,7 @@ def build_findings(
         *_find_faults_of_all_pairs(model),
         *_find_shifts(model, counter),
         *_find_pairs(model, counter, overlap),
-        *_find_overlap_and_targets(model.statistics, counter, overlap),
+        *_find_no_overlap(counter, overlap),
         *_find_uncovered_characters(characters),
     ]
     return tuple(sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), -f.count)))
@@ -355,12 +350,9 @@ def _find_pairs(
         "max_identical_words": format_count(MAX_IDENTICAL_WORDS, "word"),
         **(asdict(overlap) if overlap else {}),
     }
-    is_ignored = {
-        "swapped": model.languages.is_swapped,  # a fault of all pairs
-        "identical_short": model.languages.is_monolingual,
-    }
+    ignored = "swapped" if model.languages.is_swapped else None  # a fault of all pairs
     for name, template in _TEXTS.items():
-        if (count := counter.counts[name]) and not is_ignored.get(name):
+        if (count := counter.counts[name]) and name != ignored:
             share = count / model.statistics.num_pairs
             severity = _compute_severity(name, share)
             # even good corpora have a few such pairs in a thousand
@@ -384,28 +376,16 @@ def _compute_severity(name: str, share: float) -> Severity:
     return "fault" if share >= 0.05 else "warning"
 
 
-def _find_overlap_and_targets(
-    statistics: PerPairStatistics,
-    counter: FindingCounter,
-    overlap: TestPairsInCorpusCounts | None,
+def _find_no_overlap(
+    counter: FindingCounter, overlap: TestPairsInCorpusCounts | None
 ) -> Iterator[CorpusFinding]:
-    """Yield notes if no pair is in a test set, and on sources with several targets."""
+    """Yield a note if there is a test set, but no pair is in it."""
     if overlap and not counter.counts["in_test_set"]:
         text = "The test set is empty."
         if overlap.num_test_pairs:
             ratio = f"{overlap.matching_sources:,} of {overlap.num_test_pairs:,}"
             text = f"Test sources that are in the corpus: {ratio}."
         yield CorpusFinding("in_test_set", "note", 0, 0.0, text)
-    _, first = np.unique(statistics.pair_hashes, return_index=True)
-    target_counts = np.unique(statistics.source_hashes[first], return_counts=True)[1]
-    if repeated := int((target_counts > 1).sum()):
-        text = (
-            f"{format_count(repeated, 'source')} with several targets, up to "
-            f"{target_counts.max()}. This is normal; `seq2see data split` keeps all pairs of a "
-            "source in one split."
-        )
-        share = repeated / statistics.num_pairs
-        yield CorpusFinding("multiple_targets", "note", repeated, share, text)
 
 
 def _find_uncovered_characters(sides: Sequence[CharacterCounter]) -> Iterator[CorpusFinding]:

@@ -1,6 +1,6 @@
 """Statistics of a corpus, and the models that are fitted to it.
 
-A corpus is read twice. The first pass collects statistics: 64 bytes per pair, and the text of a
+A corpus is read twice. The first pass collects statistics: 56 bytes per pair, and the text of a
 sample. A `CorpusModel` is fitted to them; in the second pass the rules check each pair against it.
 """
 
@@ -74,7 +74,6 @@ class PerPairStatistics:
     byte_lengths: IntArray
     word_counts: IntArray
     pair_hashes: IntArray
-    source_hashes: IntArray
     sample_indices: IntArray
     """The indices of the sampled pairs in the corpus."""
     sample: tuple[SentencePair, ...]
@@ -99,7 +98,7 @@ def collect_per_pair_statistics(
 
     The sample has blocks of lines: first all blocks, then every second, every fourth and so on.
     """
-    parts = [np.empty((8, 0), np.int64)]
+    parts = [np.empty((7, 0), np.int64)]
     sample: dict[int, SentencePair] = {}
     step = 1
     for first_index, block in iter_numbered_blocks(pairs, "reading", on_stage):
@@ -115,7 +114,7 @@ def collect_per_pair_statistics(
             num_words = [len(extract_words(line)) for line in lines]
             rows += [list(map(len, lines)), list(map(byte_length, lines)), num_words]
         # Python's hash differs between processes, but these hashes are used in one process only.
-        rows += [list(map(hash, block)), [hash(pair.source) for pair in block]]
+        rows.append(list(map(hash, block)))
         parts.append(np.array(rows, np.int64))
     columns = np.concatenate(parts, axis=1)
     return PerPairStatistics(
@@ -123,7 +122,6 @@ def collect_per_pair_statistics(
         byte_lengths=columns[[1, 4]],
         word_counts=columns[[2, 5]],
         pair_hashes=columns[6],
-        source_hashes=columns[7],
         sample_indices=np.array(list(sample), np.int64),
         sample=tuple(sample.values()),
     )
