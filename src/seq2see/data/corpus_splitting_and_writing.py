@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TextIO
 
 import numpy as np
 
-from seq2see.atomic_files import atomic_directory
+from seq2see.atomic_files import atomic_directory, atomic_write
 from seq2see.data.quality.rules import RuleViolation
 from seq2see.data.quality.words_and_word_ids import compute_match_key
 from seq2see.data.readers import SPLIT_NAMES, SentencePair, SplitName, replace_line_breaks
@@ -24,24 +23,21 @@ from seq2see.text.packed_ids import IntArray
 def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
     """Open new text files for writing; all of them are created, or none.
 
-    The files are written to a temporary directory and moved when all are complete. Raises
-    InputError if one of them exists or the directory cannot be written.
+    They are written under temporary names and renamed when all are complete. Raises InputError if
+    one of them exists or the directory cannot be written.
     """
-    assert len(set(names)) == len(names)
-    check_not_existing(directory / name for name in names)
-    with writing(directory):
+    paths = [directory / name for name in names]
+    check_not_existing(paths)
+    with writing(directory), ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
-        temporary = TemporaryDirectory(prefix=".partial-", dir=directory)
-    with temporary:
-        paths = [Path(temporary.name, name) for name in names]
-        with ExitStack() as stack:
-            yield [
-                stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
-                for path in paths
-            ]
-        check_not_existing(directory / name for name in names)  # created in the meantime?
-        for path in paths:
-            path.rename(directory / path.name)
+        partial_paths = [stack.enter_context(atomic_write(path)) for path in paths]
+        files = [
+            stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
+            for path in partial_paths
+        ]
+        yield files
+        for file in files:  # before the first one is renamed
+            file.flush()
 
 
 @contextmanager
