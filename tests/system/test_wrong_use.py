@@ -409,19 +409,25 @@ def test_evaluate_rejects_model_options_with_translations(run, model, tmp_path) 
     assert run("evaluate", *files, "--resamples", "0").status == 0
 
 
-def test_compare_requires_systems_before_two_files_of_test_set(run, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("command", "names", "systems"),
+    [("compare", "A B", ["x.fr", "y.fr"]), ("evaluate", "SYSTEM", ["x.fr"])],
+)
+def test_systems_come_before_two_files_of_test_set(
+    run, tmp_path, monkeypatch, command, names, systems
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.en", "a.fr", "x.fr", "y.fr"):
         (tmp_path / name).write_text("un\n", "utf-8")
-    test_set, systems = [["--test-set", "a.en", "a.fr"], ["x.fr", "y.fr"]]
-    done = run("compare", *test_set, *systems)
+    test_set = ["--test-set", "a.en", "a.fr"]
+    done = run(command, *test_set, *systems)
     assert (done.status, done.out) == (2, "")
     assert done.err == (
-        "seq2see: A and B must come before the files of `--test-set`: "
-        "seq2see compare A B --test-set a.en a.fr\n"
+        f"seq2see: {names} must come before the files of `--test-set`: "
+        f"seq2see {command} {names} --test-set a.en a.fr\n"
     )
-    assert run("compare", *systems, *test_set).status == 0
-    assert run("compare", "--reference", "a.fr", *systems).status == 0
+    assert run(command, *systems, *test_set, "--resamples", "2").status == 0
+    assert run(command, "--reference", "a.fr", *systems, "--resamples", "2").status == 0
 
 
 def test_compare_rejects_model_options_with_two_files(run, tmp_path) -> None:

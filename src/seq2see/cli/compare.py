@@ -12,7 +12,6 @@ import typer
 from seq2see.cli import options
 from seq2see.cli.inputs import is_model, read_translations
 from seq2see.cli.usage_errors import call_all_collecting_errors
-from seq2see.errors import ConfigError
 from seq2see.registries import METRICS
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def compare(
     has_model = bool(model_names)
     _, _, test_set_options, scoring, translation_options = call_all_collecting_errors(
         lambda: options.check_no_unused_model_options(context, has_model),
-        lambda: _check_systems_come_first(context.meta["arguments"], first, files),
+        lambda: options.check_systems_come_first(context, "A B", first, files),
         lambda: test_set_options.with_arguments(files or (), has_model),
         lambda: scoring_options.build_config(metrics=DEFAULT_METRICS),
         lambda: options.build_translation_options(beam_search),
@@ -89,21 +88,6 @@ def compare(
         typer.echo(json.dumps(comparison.to_json(num_examples), ensure_ascii=False))
     else:
         _print_comparison(comparison, test_set.name, num_examples)
-
-
-def _check_systems_come_first(arguments: list[str], first: str, files: list[str] | None) -> None:
-    """Raise ConfigError if the systems follow two files of an option, as in `--test-set a b X Y`.
-
-    Click would parse b as the first system and Y as a file of the option.
-    """
-    before = arguments[: arguments.index(first)]
-    for option in ("--test-set", "--reference"):
-        if files and (before[-2:-1] == [option] or "".join(before[-1:]).startswith(f"{option}=")):
-            value = before[-1].removeprefix(f"{option}=")
-            raise ConfigError(
-                f"A and B must come before the files of `{option}`: "
-                f"seq2see compare A B {option} {value} {first}"
-            )
 
 
 def _print_comparison(comparison: SystemComparison, test_set: str, num_examples: int) -> None:

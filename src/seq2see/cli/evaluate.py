@@ -60,6 +60,7 @@ def evaluate(
         lambda: options.build_translation_options(beam_search, search_settings),
         lambda: inputs.check_extension(plot, FIGURE_FORMATS, "--plot"),
         lambda: options.check_no_unused_model_options(context, has_model),
+        lambda: options.check_systems_come_first(context, "SYSTEM", system, files),
     )
     for path in (output, plot):
         inputs.check_output_path(path)

@@ -327,6 +327,25 @@ def check_no_unused_model_options(context: typer.Context, has_model: bool) -> No
         raise ConfigError(f"{', '.join(unused)} must be left out, because no model translates")
 
 
+def check_systems_come_first(
+    context: typer.Context, names: str, first: str, files: Sequence[str] | None
+) -> None:
+    """Raise ConfigError if the systems follow two files of an option, as in `--test-set a b X Y`.
+
+    Click would parse b as the first system and Y as a file of the option. `names` are those of the
+    systems in the usage of the command.
+    """
+    arguments = context.meta["arguments"]
+    before = arguments[: arguments.index(first)]
+    for option in ("--test-set", "--reference"):
+        if files and (before[-2:-1] == [option] or "".join(before[-1:]).startswith(f"{option}=")):
+            value = before[-1].removeprefix(f"{option}=")
+            raise ConfigError(
+                f"{names} must come before the files of `{option}`: "
+                f"{context.command_path} {names} {option} {value} {first}"
+            )
+
+
 def build_translation_options(
     beam_search: BeamSearchOptions,
     search_settings: Sequence[str] | None = None,
