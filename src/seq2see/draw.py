@@ -264,26 +264,13 @@ class HeatmapThumbnails(NamedTuple):
     """Matrices of numbers from 0 to 1, by row and column of the grid."""
 
 
-class HeatmapRowBars(NamedTuple):
-    """Bars beside the rows of a heatmap, with a number from 0 to 1 per row."""
-
-    title: str
-    values: Sequence[float]
-
-
 def save_attention_figure(
-    path: Path | str,
-    title: str,
-    heatmap: Heatmap,
-    thumbnails: HeatmapThumbnails | None,
-    row_bars: HeatmapRowBars | None,
+    path: Path | str, title: str, heatmap: Heatmap, thumbnails: HeatmapThumbnails | None = None
 ) -> None:
-    """Draw a heatmap with bars beside its rows, and thumbnails beside or below it."""
+    """Draw a heatmap, and thumbnails beside or below it."""
     # All positions are in inches, because the figure has a size of one inch before it is cropped.
     with open_figure_saved_on_exit(path, (1, 1), is_cropped=True) as figure:
-        width, height = _draw_heatmap(figure, heatmap)
-        if row_bars:
-            _draw_bars(figure, row_bars, figure.get_tightbbox().x1 + 0.15, height)
+        width = _draw_heatmap(figure, heatmap)
         bounds = figure.get_tightbbox()
         figure.text(bounds.x0, bounds.y1 + 0.1, heatmap.title, fontsize=_CAPTION)
         if thumbnails:
@@ -305,8 +292,8 @@ def save_attention_figure(
         )
 
 
-def _draw_heatmap(figure: Figure, heatmap: Heatmap) -> tuple[float, float]:
-    """Draw a heatmap with its column labels above; return its width and height."""
+def _draw_heatmap(figure: Figure, heatmap: Heatmap) -> float:
+    """Draw a heatmap with its column labels above; return its width."""
     rows, columns = len(heatmap.row_labels), len(heatmap.column_labels)
     cell = 0.3 if max(rows, columns) <= 40 else 0.22
     axes = figure.add_axes((0, 0, cell * columns, cell * rows))
@@ -317,18 +304,7 @@ def _draw_heatmap(figure: Figure, heatmap: Heatmap) -> tuple[float, float]:
     for label in axes.get_xticklabels():
         label.set(rotation=60, ha="left", rotation_mode="anchor")
     style_axes_frame(axes)
-    return cell * columns, cell * rows
-
-
-def _draw_bars(figure: Figure, bars: HeatmapRowBars, left: float, height: float) -> None:
-    axes = figure.add_axes((left, 0, 1.1, height))
-    figure.text(left, height + 0.05, bars.title, fontsize=_LABEL)
-    rows = range(len(bars.values))
-    axes.barh(rows, bars.values, color=BLUE, height=0.6)
-    for row, value in zip(rows, bars.values, strict=True):
-        axes.text(1.03, row, f"{value:.1%}", va="center", fontsize=_SMALL)
-    axes.set(xlim=(0, 1), ylim=(len(bars.values) - 0.5, -0.5), xticks=[], yticks=[])
-    style_axes_frame(axes)
+    return cell * columns
 
 
 def _draw_thumbnails(

@@ -483,7 +483,7 @@ def test_evaluate_reports_pronouns_and_alignment_on_fables(run, model, monkeypat
     assert list(report["scores"]) == ["exact"]
     assert report["pronoun_accuracy"]["total"] == len(ambiguous) > 0
     assert report["alignment"]["layer"] == 0
-    assert 30 < report["alignment"]["score"]["aer"] <= 100
+    assert 30 < report["alignment"]["aer"] <= 100
     address = f"decoder.0.cross.{report['alignment']['head']}"  # as in `explain --ablate`
     assert f"Word alignment by the head {address}: AER" in run(*arguments).out
 

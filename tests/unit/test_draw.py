@@ -74,9 +74,8 @@ def test_texts_of_attention_figure_do_not_overlap(
     grid = draw.Heatmap("cross-attention, mean over heads and layers", rows, columns, values)
     names = [f"head {head}" for head in range(8)]
     small = draw.HeatmapThumbnails("Every head", ["layer 1", "layer 0"], names, [[values] * 8] * 2)
-    series = draw.HeatmapRowBars("probability", [0.5] * len(rows))
     title = f"{' '.join(columns)}\n{' '.join(rows)}"
-    draw.save_attention_figure(tmp_path / "a.png", title, grid, small, series)
+    draw.save_attention_figure(tmp_path / "a.png", title, grid, small)
     (picture,) = drawn
     with mpl.rc_context({"font.family": list(draw.list_figure_fonts())}):
         picture.draw_without_rendering()
@@ -87,4 +86,4 @@ def test_texts_of_attention_figure_do_not_overlap(
     assert len(slanted) == len(columns)
     pairs = [*combinations(boxes, 2), *product(boxes, ends)]
     assert not [pair for pair in pairs if pair[0].overlaps(pair[1])]
-    assert len(picture.axes) == 2 + 16
+    assert len(picture.axes) == 1 + 16

@@ -20,7 +20,7 @@ from seq2see.text.packed_ids import IntArray
 
 
 @contextmanager
-def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator[list[TextIO]]:
+def open_new_files_atomically(directory: Path, names: Sequence[str]) -> Iterator[Sequence[TextIO]]:
     """Open new text files for writing; all of them are created, or none.
 
     They are written under temporary names and renamed when all are complete. Raises InputError if

@@ -430,7 +430,7 @@ class Trace(SavableResult):
         return build_single_page("trace.js", f"{self.source.text} – seq2see", data)
 
     def save_figure(self, path: Path) -> None:
-        """Draw the cross-attention (mean and all heads) and the probability of each step.
+        """Draw the cross-attention (mean and all heads), with the probability of each token.
 
         Raises:
             InputError: If all decoder layers are ablated.
@@ -438,9 +438,10 @@ class Trace(SavableResult):
         maps = [each for each in self.attention if each.kind == "cross"]
         if not maps:
             raise InputError("the figure needs cross-attention, but all decoder layers are ablated")
+        labels = self.axis_labels("target")
         heatmap = _build_heatmap(
-            "cross-attention, mean over heads and layers",
-            self.axis_labels("target"),
+            "mean cross-attention, and the probability of each token",
+            [f"{t}  {s.probability:.1%}" for t, s in zip(labels, self.steps, strict=True)],
             self.axis_labels("source"),
             self.mean_cross_attention(),
         )
@@ -450,9 +451,8 @@ class Trace(SavableResult):
             [f"head {head}" for head in range(len(maps[0].weights))],
             [list(each.weights) for each in reversed(maps)],
         )
-        steps = draw.HeatmapRowBars("probability", [step.probability for step in self.steps])
         title = f"{self.source.text}\n{self.translation.text}"
-        draw.save_attention_figure(path, title, heatmap, thumbnails, steps)
+        draw.save_attention_figure(path, title, heatmap, thumbnails)
 
     def save_attention_map_figure(
         self, path: Path, attention_map: AttentionModuleTrace, head: int | None
@@ -470,7 +470,7 @@ class Trace(SavableResult):
         rows = self.axis_labels(attention_map.query_axis, shown.shape[0])
         columns = self.axis_labels(attention_map.key_axis, shown.shape[1])
         heatmap = _build_heatmap(f"{attention_map.address}, {name}", rows, columns, shown)
-        draw.save_attention_figure(path, self.source.text, heatmap, None, None)
+        draw.save_attention_figure(path, self.source.text, heatmap)
 
     def _repr_html_(self) -> str:
         """Return the page in an iframe, so that it does not share styles with the notebook."""
