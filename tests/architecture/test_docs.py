@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.quality.config import RULES
+from seq2see.data.quality.rules import RULES
 from seq2see.search import SearchConfig
 from seq2see.serve.config import LimitsConfig
 from seq2see.translator import TranslationOptions

@@ -15,7 +15,7 @@ from seq2see.data.quality.analysis_and_filtering import (
     accept_or_reject_pairs,
     analyze_corpus,
 )
-from seq2see.data.quality.config import RULES, QualityConfig
+from seq2see.data.quality.rules import RULES, QualityConfig
 from seq2see.data.quality.words_and_word_ids import (
     compute_match_key,
     extract_words,

@@ -63,7 +63,7 @@ def check(
     from seq2see.cli import corpus_report_output
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.quality.analysis_and_filtering import analyze_corpus
-    from seq2see.data.quality.config import QualityConfig
+    from seq2see.data.quality.rules import QualityConfig
     from seq2see.text import TokenizerPair
 
     inputs.check_extension(plot, FIGURE_FORMATS, "--plot")

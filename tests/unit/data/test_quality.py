@@ -21,12 +21,13 @@ from seq2see.data.quality.analysis_and_filtering import (
     accept_or_reject_pairs,
     analyze_corpus,
 )
-from seq2see.data.quality.config import RULES, QualityConfig
 from seq2see.data.quality.languages import detect_unexpected_script
 from seq2see.data.quality.line_shifts import find_line_shifts
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.report import CorpusFinding, CorpusReport, Distribution
 from seq2see.data.quality.rules import (
+    RULES,
+    QualityConfig,
     RuleViolation,
     encoding_problem,
     find_first_unmatched_markup,

@@ -12,7 +12,6 @@ from itertools import compress
 
 import numpy as np
 
-from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, RULES, QualityConfig, RuleName
 from seq2see.data.quality.languages import LINGUA_EXTRA, LanguageChecker
 from seq2see.data.quality.model_suggestion import suggest_model
 from seq2see.data.quality.realignment import realign_pairs
@@ -26,7 +25,14 @@ from seq2see.data.quality.report import (
     TestPairsInCorpusCounts,
     format_count,
 )
-from seq2see.data.quality.rules import RuleViolation, find_rule_violations
+from seq2see.data.quality.rules import (
+    MAX_IDENTICAL_WORDS,
+    RULES,
+    QualityConfig,
+    RuleName,
+    RuleViolation,
+    find_rule_violations,
+)
 from seq2see.data.quality.statistics_and_models import (
     SIDE_NAMES,
     CorpusModel,

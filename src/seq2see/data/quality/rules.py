@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from ftfy import fix_encoding
 from ftfy.badness import BADNESS_RE
+from pydantic import Field
 
-from seq2see.data.quality.config import MAX_IDENTICAL_WORDS, RULES, RuleName
+from seq2see.config import Config
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import (
@@ -49,6 +50,9 @@ _MARKUP = re.compile(
     r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|&(?:[a-z]{2,8}|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE
 )
 _NUMBER = re.compile(r"\d+")
+MAX_IDENTICAL_WORDS = 4
+"""Maximum number of words that source and target may have if they are identical, as names and
+numbers are. A sentence of three words or more with a full stop may not be identical."""
 _MIN_SENTENCE_WORDS = 3
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
@@ -96,13 +100,10 @@ def have_no_common_number(source: str, target: str) -> bool:
 
     The comparison is lenient: 10,000 may be 1万, and 2:30 p.m. may be 14 h 30.
     """
-    if not (_NUMBER.search(source) and _NUMBER.search(target)):
-        return False
     in_source, in_target = _extract_numbers(source), _extract_numbers(target)
-    if not (in_source and in_target):
-        return False
     # one may be written as the other: 1980 and 80er, 230 and 2 h 30
-    return not any(a in b or b in a for a in in_source for b in in_target)
+    has_common = any(a in b or b in a for a in in_source for b in in_target)
+    return bool(in_source and in_target) and not has_common
 
 
 def _extract_numbers(text: str) -> set[str]:
@@ -110,15 +111,6 @@ def _extract_numbers(text: str) -> set[str]:
     numbers = _NUMBER.findall(text)
     digits = ("".join(str(unicodedata.digit(c, 0)) for c in number) for number in numbers)
     return {number.rstrip("0") for number in digits} - {""}
-
-
-class RuleViolation(NamedTuple):
-    """The rule that a pair violates, and the reason."""
-
-    rule: RuleName
-    reason: str
-    score: float = 0.0
-    """How severe the violation is compared with others of the rule; 0 if unknown."""
 
 
 class _RuleChecker:
@@ -241,6 +233,39 @@ class _RuleChecker:
     def _word_counts(self, index: int) -> IntArray:
         """Return the number of words of each side."""
         return self._model.statistics.word_counts[:, self._first_index + index]
+
+
+RULES = tuple(
+    name
+    for name, member in vars(_RuleChecker).items()
+    if callable(member) and not name.startswith("_")
+)
+"""In the order in which they are checked: a pair counts for the first rule that it violates."""
+if TYPE_CHECKING:
+    RuleName = str
+else:
+    RuleName = Literal[RULES]
+
+
+class QualityConfig(Config):
+    """Rules for removing pairs, and settings of the analysis."""
+
+    clean_rules: tuple[RuleName, ...] = Field(default=RULES[:-1], strict=False)
+    """Rules whose pairs are removed when cleaning. By default all but `number_mismatch`, because
+    units and times may differ in correct translations."""
+    max_words: int = Field(default=250, ge=1)
+    """Maximum number of words per side (characters in Chinese and similar scripts)."""
+    num_examples: int = Field(default=5, ge=0)
+    """Number of example pairs per finding."""
+
+
+class RuleViolation(NamedTuple):
+    """The rule that a pair violates, and the reason."""
+
+    rule: RuleName
+    reason: str
+    score: float = 0.0
+    """How severe the violation is compared with others of the rule; 0 if unknown."""
 
 
 def find_rule_violations(
