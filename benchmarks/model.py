@@ -200,10 +200,10 @@ def compare(preset: str, bucketed: bool, budget: int, rounds: int) -> None:
     padding = 1 - tokens / sum(p.src_BS.numel() + p.tgt_BT[:, 1:].numel() for p in pairs)
     peak = matmul_flops / times.matmul
     print(
-        f"{preset:<6} {'similar' if bucketed else 'mixed':<8} {padding:>7.1%} "
-        f"{tokens / times.ours:>10,.0f} {tokens / times.theirs:>12,.0f} "
-        f"{times.theirs / times.ours:>6.2f}× {flops(config, pairs) / times.ours / peak:>8.0%} "
-        f"{peak / 1e9:>13.0f}"
+        f"| {preset} | {'similar' if bucketed else 'mixed'} | {padding:.1%} "
+        f"| {tokens / times.ours:,.0f} | {tokens / times.theirs:,.0f} "
+        f"| {times.theirs / times.ours:.2f} | {flops(config, pairs) / times.ours / peak:.0%} "
+        f"| {peak / 1e9:.0f} |"
     )
 
 
@@ -220,7 +220,11 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(1)
     tune_malloc()
-    print("preset lengths  padding  our tok/s  torch tok/s   ratio  of peak  peak, GFLOP/s")
+    print(
+        "| preset | lengths | padding | seq2see, tokens/s | torch.nn, tokens/s | ratio "
+        "| of the peak | peak, GFLOP/s |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for preset in args.presets:
         for bucketed in (True, False):
             compare(preset, bucketed, args.tokens, args.rounds)

@@ -160,7 +160,10 @@ def measure_batches(args: argparse.Namespace, server: Server, translator: Any) -
     requests = [message(group, *translator.languages) for group in groups]
     ratios = []
     print(
-        "sentences/s: engine  served  ratio   p50 s   p95 s   CPU ms per sentence: engine  served"
+        f"requests of {SENTENCES} sentences, {args.clients} clients\n\n"
+        "| engine, sentences/s | service, sentences/s | ratio | p50, s | p95, s "
+        "| engine, CPU ms per sentence | service, CPU ms per sentence | statuses |\n"
+        "|---|---|---|---|---|---|---|---|"
     )
     burst(server, requests[: args.clients], args.clients)
     for _ in range(args.rounds):
@@ -172,11 +175,11 @@ def measure_batches(args: argparse.Namespace, server: Server, translator: Any) -
         per_line = 1000 / len(lines)
         speeds = [len(lines) / spent for spent in (engine_seconds, load.seconds)]
         print(
-            f"{speeds[0]:>19.0f} {speeds[1]:>7.0f} {ratios[-1]:>6.2f} "
-            f"{load.p50:>7.2f} {load.p95:>7.2f} {cpu * per_line:>27.2f} "
-            f"{load.cpu_seconds * per_line:>7.2f}  {load.statuses}"
+            f"| {speeds[0]:.0f} | {speeds[1]:.0f} | {ratios[-1]:.2f} "
+            f"| {load.p50:.2f} | {load.p95:.2f} | {cpu * per_line:.2f} "
+            f"| {load.cpu_seconds * per_line:.2f} | {load.statuses} |"
         )
-    print(f"median ratio: {median(ratios):.2f}")
+    print(f"\nmedian ratio: {median(ratios):.2f}")
 
 
 def measure_single_sentences(
@@ -184,22 +187,26 @@ def measure_single_sentences(
 ) -> None:
     """Print latency and CPU time of requests with one sentence."""
     requests = [message(group, *languages) for group in group_lines(args.text, 1, args.singles)]
-    print("one sentence: clients requests/s  p50 ms  p95 ms  CPU ms per request  statuses")
+    print(
+        "\nrequests of one sentence\n\n"
+        "| clients | requests/s | p50, ms | p95, ms | CPU ms per request | statuses |\n"
+        "|---|---|---|---|---|---|"
+    )
     for clients in (1, args.clients):
         load = burst(server, requests, clients)
         print(
-            f"{clients:>21} {len(requests) / load.seconds:>10.0f} {1000 * load.p50:>7.0f} "
-            f"{1000 * load.p95:>7.0f} {1000 * load.cpu_seconds / len(requests):>17.1f}"
-            f"  {load.statuses}"
+            f"| {clients} | {len(requests) / load.seconds:.0f} | {1000 * load.p50:.0f} "
+            f"| {1000 * load.p95:.0f} | {1000 * load.cpu_seconds / len(requests):.1f} "
+            f"| {load.statuses} |"
         )
 
 
 def measure_memory(args: argparse.Namespace, server: Server, languages: tuple[str, str]) -> None:
     """Print the memory of the service after increasing numbers of requests."""
     step = max(1, args.soak // 10)
-    print("memory: requests      MB")
+    print("\nmemory of the service\n\n| requests | MB |\n|---|---|")
     for done in range(0, args.soak + 1, step):
-        print(f"{done:>16,} {server.memory():>7.0f}")
+        print(f"| {done:,} | {server.memory():.0f} |")
         if done < args.soak:
             groups = group_lines(args.text[done % 500 :], 1, step)
             burst(server, [message(group, *languages) for group in groups], args.clients)

@@ -5,8 +5,7 @@
 
 A generated table is between `<!-- table: KIND NAME -->` and `<!-- end -->`:
 
-result NAME    a run from docs/results/NAME.json: command, commit, date, machine, duration, columns
-               and rows
+result NAME    a run from docs/results/NAME.json, which scripts/record_result.py writes
 packages all   the packages of seq2see and their modules, each with its first sentence
 
 A test compares the tables with their sources.
@@ -39,8 +38,11 @@ def format_result(name: str) -> str:
     run = [result["commit"] and f"commit {result['commit']}", result["date"]]
     run += [result["machine"], result["duration"]]
     commands = " and ".join(f"`{command}`" for command in result["command"].split("; "))
-    table = format_rows(result["columns"], result["rows"])
-    return f"{commands}: {', '.join(filter(None, run))}.\n\n{table}"
+    lines = [f"{commands}: {', '.join(filter(None, run))}."]
+    for table in result["tables"]:
+        lines += [f"{table['caption']}:"] if table["caption"] else []
+        lines.append(format_rows(table["columns"], table["rows"]))
+    return "\n\n".join(lines)
 
 
 def format_packages(_: str) -> str:

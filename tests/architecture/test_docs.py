@@ -124,6 +124,18 @@ def test_result_tables_equal_their_files() -> None:
     assert used == {path.stem for path in ROOT.glob("docs/results/*.json")}
 
 
+def test_tables_are_found_in_the_output_of_a_benchmark() -> None:
+    find_tables = runpy.run_path(str(ROOT / "scripts/record_result.py"))["find_tables"]
+    output = (
+        "notes\n\ntiny: 6 batches\n| a | b |\n|---|---|\n| 1 | 2 |\n\nbig\n| a |\n|---|\n| 3 |\n"
+    )
+    assert find_tables(output) == [
+        {"caption": "tiny: 6 batches", "columns": ["a", "b"], "rows": [["1", "2"]]},
+        {"caption": "big", "columns": ["a"], "rows": [["3"]]},
+    ]
+    assert find_tables("no table\n") == []
+
+
 def test_numbers_of_the_readme_are_results() -> None:
     text = (ROOT / "README.md").read_text("utf-8").partition("## Speed and quality")[2]
     rows = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("| ")]
