@@ -106,9 +106,8 @@ class AuthenticatedRoute(APIRoute):
             keyless = service.keyless_bodies.reserve(max_bytes if length is None else length)
         if not self.accepts_key_in_body:
             _check_sender(request, service)
-        # Uploaded files are written to disk.
-        num_bytes = min(max_bytes if length is None else length, service.config.limits.body_bytes)
-        with keyless, service.bodies.reserve(num_bytes):
+        # Files count too: they are written to a temporary directory, which may be in memory.
+        with keyless, service.bodies.reserve(max_bytes if length is None else length):
             yield max_bytes
 
 

@@ -74,11 +74,11 @@ T = TypeVar("T")
 _TRACE_TOKEN_COST = 20
 """Cost of a token of a trace in tokens of a translation: a trace is not batched, does not use fused
 attention, and stores all intermediate values."""
-_TRACE_STEPS = 4
+_TRACE_STEPS = 20
 """Attributions may need this many times the token-steps of a translation: they are not batched with
 other requests, and end at the deadline."""
 _MAX_BODIES_BYTES = 64_000_000
-"""Bytes of all bodies that are received at the same time; of files, the part in memory."""
+"""Bytes of all bodies, also of files, that are received and processed at the same time."""
 _MAX_KEYLESS_BODIES_BYTES = 16_000_000
 """The same of the bodies whose key has not been checked, because it is in the body."""
 _FILE_RETRY_SECONDS = 10.0
