@@ -187,3 +187,20 @@ def test_javascript_blocks_parse(block: str, tmp_path: Path) -> None:
     script = tmp_path / "block.mjs"
     script.write_text(block, "utf-8")
     subprocess.run([node, "--check", script], check=True)
+
+
+def list_options(command: Any) -> set[str]:
+    """Return the options of a command and of its subcommands."""
+    own = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    return own.union(*map(list_options, getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+def test_options_named_in_the_text_exist(document: Path) -> None:
+    text = re.sub(r"(?ms)^```.*?^```", "", document.read_text("utf-8"))
+    spans = [
+        span for span in re.findall(r"`([^`\n]+)`", text) if re.match(r"seq2see |--|-\w\b", span)
+    ]
+    named = {option for span in spans for option in re.findall(r"(?<!\S)--[a-z][\w-]+", span)}
+    help_options = {"--help"}
+    assert named - list_options(typer.main.get_command(app)) - help_options == set()

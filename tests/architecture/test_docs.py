@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2see.data.quality.rules import RULES
+from seq2see.data.quality.rules import RULES, QualityConfig
 from seq2see.search import SearchConfig
 from seq2see.serve.config import LimitsConfig
 from seq2see.translator import TranslationOptions
@@ -74,6 +74,8 @@ def test_all_quality_rules_are_documented() -> None:
     table = (ROOT / "docs/data.md").read_text("utf-8").partition("| rule |")[2]
     rows = re.findall(r"(?m)^\| `(\w+)` \| [a-z]", table)
     assert tuple(rows) == RULES
+    page = (ROOT / "docs/data.md").read_text("utf-8")
+    assert f"a side has more than {QualityConfig().max_words} words" in page
 
 
 def test_all_test_directories_are_documented() -> None:
