@@ -267,7 +267,7 @@ def replace_by_special_file(path: Path, generator: random.Random) -> None:
 def change_json(path: Path, generator: random.Random) -> None:
     """Replace, remove or add a value of a JSON file."""
     content = json.loads(path.read_bytes())
-    containers = [*find_containers(content)] or [content]
+    containers = [*find_containers(content)] or [{}]
     container = generator.choice(containers)
     value: Any = generator.choice(_HOSTILE_VALUES)
     keys = [*container] if isinstance(container, dict) else [*range(len(container))]
@@ -374,7 +374,8 @@ def read_in_child(read: Callable[[Path], object], directory: Path) -> str:
 
 
 def _read_and_report(read: Callable[[Path], object], directory: Path, report: Path) -> None:
-    result = "valid"
+    result, output = "valid", os.open(report.with_name("stderr"), os.O_CREAT | os.O_WRONLY)
+    os.dup2(output, 2)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     resource.setrlimit(resource.RLIMIT_AS, (32 << 30, 32 << 30))
     try:
@@ -388,6 +389,8 @@ def _read_and_report(read: Callable[[Path], object], directory: Path, report: Pa
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) >> 10
     if more > MEGABYTES_PER_CASE:
         result = f"{more} MB; {result}"
+    if printed := report.with_name("stderr").read_bytes():
+        result = f"printed {printed[:500]!r}; {result}"
     report.write_text(result, "utf-8", errors="backslashreplace")
     os._exit(0)
 

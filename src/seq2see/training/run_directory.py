@@ -20,12 +20,16 @@ from typing import Any, TypeVar
 from seq2see.atomic_files import atomic_write
 from seq2see.bundle import DatasetInfo
 from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
+from seq2see.config import Config
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.regular_files import read_regular_file
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig
 
 ConfigT = TypeVar("ConfigT", bound=RunConfig)
+_MAX_BYTES = 1 << 26
+"""Maximum size of a JSON file of a run."""
 LOCK_TIMEOUT = 5.0
 """Seconds to wait until another run releases the lock of the directory."""
 
@@ -68,6 +72,19 @@ class CorpusRecord(DatasetInfo):
 
     directory: str
     """Name of the directory of the encoded corpus in the cache."""
+
+
+class RunFile(Config, strict=False):
+    """Content of `run.json`."""
+
+    recipe: dict[str, Any]
+    base_directory: str
+    """Directory that paths of the recipe are relative to, relative to that of the run."""
+    plan: RunPlan
+    models: dict[str, str]
+    """Checksums of the pretrained models, by recipe key."""
+    corpora: dict[str, str]
+    """Fingerprints of the corpora, by name and recipe key."""
 
 
 class RunDirectory:
@@ -127,10 +144,10 @@ class RunDirectory:
         _write_json(self._index, content)
 
     def read_corpus_records(self) -> dict[str, CorpusRecord]:
-        """Return what `write_corpus_records` has written."""
-        with reading(self._index):
-            content = json.loads(self._index.read_text("utf-8"))
-        return {key: CorpusRecord(**record) for key, record in content.items()}
+        """Return what `write_corpus_records` has written. Raise InputError if it is damaged."""
+        with reading(self._index), _describing_damage(self._index):
+            content = json.loads(read_regular_file(self._index, _MAX_BYTES))
+            return {key: CorpusRecord(**record) for key, record in content.items()}
 
     def write_training_text(self, statistics: TrainingTextStatistics | None) -> None:
         """Write the statistics of the training text, which become part of the model."""
@@ -142,13 +159,9 @@ class RunDirectory:
 
         Raise InputError if it is missing or damaged.
         """
-        with reading(self._training_text):
-            content = self._training_text.read_text("utf-8")
-        try:
-            table = json.loads(content)
+        with reading(self._training_text), _describing_damage(self._training_text):
+            table = json.loads(read_regular_file(self._training_text, _MAX_BYTES))
             return None if table is None else TrainingTextStatistics(**table)
-        except (ValueError, TypeError, ConfigError) as error:
-            raise InputError(f"{self._training_text} is damaged: {error}") from None
 
     def write_start(
         self,
@@ -173,14 +186,10 @@ class RunDirectory:
 
         Raise InputError if there is no run, or `run.json` is damaged.
         """
-        with reading(self.path / RUN_FILE):
-            content = (self.path / RUN_FILE).read_text("utf-8")
-        try:
-            table = json.loads(content)
-            base_directory = Path(os.path.normpath(self.path / table["base_directory"]))
-            return config_type(**table["recipe"]), base_directory
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
+        content = self._read_run_file()
+        with _describing_damage(self.path / RUN_FILE):
+            base_directory = Path(os.path.normpath(self.path / content.base_directory))
+            return config_type(**content.recipe), base_directory
 
     def read_test_set(self) -> Corpus:
         """Return the test set of the run.
@@ -192,7 +201,7 @@ class RunDirectory:
         if data.test is None:
             raise InputError(f"the run in {self.path} has no test set: name one with --test-set")
         corpus = data.build_corpus(data.test, base_directory)
-        recorded = self._read_run_file()["corpora"].get(f"{corpus.name} (data.test)")
+        recorded = self._read_run_file().corpora.get(f"{corpus.name} (data.test)")
         if recorded != corpus.fingerprint:
             raise InputError(
                 f"{corpus.name}, the test set of {self.path}, has changed since the start of the "
@@ -202,10 +211,12 @@ class RunDirectory:
 
     def read_plan(self) -> RunPlan:
         """Return the plan of the run."""
-        return RunPlan(**self._read_run_file()["plan"])
+        return self._read_run_file().plan
 
-    def _read_run_file(self) -> dict[str, Any]:
-        return dict(json.loads((self.path / RUN_FILE).read_text("utf-8")))
+    def _read_run_file(self) -> RunFile:
+        path = self.path / RUN_FILE
+        with reading(path), _describing_damage(path):
+            return RunFile.model_validate_json(read_regular_file(path, _MAX_BYTES))
 
     def load_plan(
         self,
@@ -218,18 +229,23 @@ class RunDirectory:
         Raise ConfigError or InputError if the recipe, a model or a corpus has changed since its
         start. A key that is missing in the stored recipe has its default.
         """
-        try:
-            content = self._read_run_file()
-            stored_recipe = type(run_config)(**content["recipe"])
-            plan = RunPlan(**content["plan"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.path / RUN_FILE} is damaged: {error}") from None
-        old = {**stored_recipe.model_dump(mode="json"), "models": content["models"]}
+        content = self._read_run_file()
+        stored_recipe, _ = self.read_run_config(type(run_config))
+        old = {**stored_recipe.model_dump(mode="json"), "models": content.models}
         new = {**run_config.model_dump(mode="json"), "models": model_checksums or {}}
         if changes := [_describe_change(*each) for each in find_differences(old, new)]:
             raise ConfigError(*changes)
-        _check_corpora_unchanged(content["corpora"], corpus_fingerprints or {})
-        return plan
+        _check_corpora_unchanged(content.corpora, corpus_fingerprints or {})
+        return content.plan
+
+
+@contextmanager
+def _describing_damage(path: Path) -> Iterator[None]:
+    """Convert errors of reading JSON of another form to an InputError that names the file."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
 
 
 def _relative_path(path: Path, start: Path) -> str:

@@ -177,3 +177,25 @@ def test_test_set_of_run_must_be_unchanged(tmp_path: Path) -> None:
     directory.write_start(build_config(), RunPlan(5, 1, 2))
     with pytest.raises(InputError, match="has no test set: name one with --test-set"):
         directory.read_test_set()
+
+
+@pytest.mark.parametrize("name", ["run.json", "cache/index.json", "training_text.json"])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "3", '{"a": 3}', "[" * 100_000, '"\\ud800"', "\xff"]
+)
+def test_damaged_file_of_a_run_is_named(name: str, content: str, tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.cache.mkdir()
+    directory.write_start(build_config(), RunPlan(2, 1, 1))
+    directory.write_corpus_records({})
+    directory.write_training_text(None)
+    read(directory)
+    (tmp_path / name).write_text(content, "latin-1")
+    with pytest.raises(InputError, match=f"{name} is damaged: "):
+        read(directory)
+
+
+def read(directory: RunDirectory) -> None:
+    directory.load_plan(build_config())
+    directory.read_corpus_records()
+    directory.read_training_text()
