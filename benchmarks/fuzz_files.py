@@ -168,7 +168,9 @@ def write_run(directory: Path) -> None:
     run.write_training_text(None)
     for update in (1, 2):
         state.progress.update = update
-        CheckpointDirectory(run.checkpoints, CheckpointConfig()).save(state, WorkerCommunicator())
+        CheckpointDirectory(run.checkpoints, CheckpointConfig(interval=1)).save(
+            state, WorkerCommunicator()
+        )
 
 
 def read_run(directory: Path) -> None:
@@ -177,7 +179,10 @@ def read_run(directory: Path) -> None:
     run.load_plan(build_demo_config(1, 1))
     run.read_corpus_records()
     run.read_training_text()
-    checkpoints, state = CheckpointDirectory(run.checkpoints, CheckpointConfig()), build_state()
+    checkpoints, state = (
+        CheckpointDirectory(run.checkpoints, CheckpointConfig(interval=1)),
+        build_state(),
+    )
     checkpoints.set_aside_damaged()
     checkpoints.restore_last(state)
     checkpoints.final_weights(state)

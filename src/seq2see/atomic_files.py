@@ -109,16 +109,28 @@ def read_verified_manifest(directory: Path) -> dict[str, Any] | None:
     """Return the content of the manifest, or None if a byte of any file has changed."""
     try:
         data = read_regular_file(directory / MANIFEST_FILE, MAX_MANIFEST_BYTES)
-        content: dict[str, Any] = json.loads(data)["content"]
+        table = json.loads(data)
+        sizes = {name: entry["bytes"] for name, entry in table["files"].items()}
+        if sizes != {path.name: path.stat().st_size for path in _list_files(directory)}:
+            return None  # before a file of any size is read
+        content: dict[str, Any] = table["content"]
         return content if data == _format_manifest(directory, content) else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _list_files(directory: Path) -> list[Path]:
+    """Return the files that a manifest describes, sorted."""
+    own_names = {MANIFEST_FILE, MANIFEST_FILE + PARTIAL_SUFFIX}
+    return sorted(path for path in directory.iterdir() if path.name not in own_names)
 
 
 def _format_manifest(directory: Path, content: Mapping[str, Any]) -> bytes:
     """Return the manifest as JSON. It contains a checksum of itself."""
-    own_names = {MANIFEST_FILE, MANIFEST_FILE + PARTIAL_SUFFIX}
-    paths = sorted(path for path in directory.iterdir() if path.name not in own_names)
-    manifest = {"content": content, "files": {path.name: compute_sha256(path) for path in paths}}
+    files = {
+        path.name: {"bytes": path.stat().st_size, "sha256": compute_sha256(path)}
+        for path in _list_files(directory)
+    }
+    manifest = {"content": content, "files": files}
     checksum = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     return json.dumps({**manifest, "checksum": checksum}, indent=1).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,23 @@ def test_added_removed_and_replaced_files_are_detected(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "c").write_text("c")
     assert read_verified_manifest(tmp_path) is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large", "directory"])
+def test_special_files_do_not_match_a_manifest(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"abc")
+    write_manifest(tmp_path, {})
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "large":
+        path.touch()
+        os.truncate(path, 1 << 40)
+    else:
+        path.mkdir()
+    assert read_verified_manifest(tmp_path) is None
+    with pytest.raises(OSError, match="pipe or a device|at most 5|directory"):
+        compute_sha256(path, max_bytes=5)

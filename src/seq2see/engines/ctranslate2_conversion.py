@@ -224,7 +224,10 @@ class CachedConversion:
         content = read_verified_manifest(directory)
         if content is None or content.get("source") != source:
             return None
-        return cls(directory, **content)
+        try:
+            return cls(directory, **content)
+        except TypeError:  # other names
+            return None
 
     def write_manifest(self) -> None:
         """Write the manifest, which is the last file of a conversion."""

@@ -334,7 +334,7 @@ def _load_processor(model: bytes) -> SentencePieceProcessor:
     processor = SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
-    except RuntimeError:
+    except (RuntimeError, ValueError):  # the message of SentencePiece may be invalid Unicode
         raise InputError("this must be a SentencePiece model, but is not") from None
     return processor
 
