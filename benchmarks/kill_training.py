@@ -2,8 +2,8 @@
 
     python -m benchmarks.kill_training [--kills 100] [--updates 1500] [--processes 2] [--seed 1]
 
-Each kill chooses a worker, the supervisor or all processes, SIGKILL or SIGTERM, and a random time
-after the start or the last kill. Checked after each of them: a run without a worker continues by
+Each kill chooses a worker, the supervisor or all processes, SIGKILL, SIGTERM or (for all processes)
+SIGINT, and a random time after the start or the last kill. Checked after each of them: a run without a worker continues by
 itself or ends with one line; all processes of an ended run are gone; `--resume` trains again; each
 within `--limit` seconds. There is no traceback, and all finished runs have the same weights as an
 uninterrupted run.
@@ -137,6 +137,8 @@ class InterruptedRun:
         workers = [pid for pid in list_session(run.pid) if is_worker(pid)]
         kind = self.generator.choice(("worker", "supervisor", "group"))
         number = self.generator.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+        if kind == "group" and number == signal.SIGTERM:  # or Ctrl-C
+            number = self.generator.choice((signal.SIGTERM, signal.SIGINT))
         if kind == "worker" and not workers:
             kind = "group"  # the workers have not started yet
         self.report.kinds.append(f"{kind} {number.name}")
