@@ -3,10 +3,10 @@
     python -m benchmarks.kill_training [--kills 100] [--updates 1500] [--processes 2] [--seed 1]
 
 Each kill chooses a worker, the supervisor or all processes, SIGKILL, SIGTERM or (for all processes)
-SIGINT, and a random time after the start or the last kill. Checked after each of them: a run without a worker continues by
-itself or ends with one line; all processes of an ended run are gone; `--resume` trains again; each
-within `--limit` seconds. There is no traceback, and all finished runs have the same weights as an
-uninterrupted run.
+SIGINT, and a random time after the start or the last kill. Checked after each of them: a run
+without a worker continues by itself or ends with one line; all processes of an ended run are gone;
+`--resume` trains again; each within `--limit` seconds. There is no traceback, and all finished runs
+have the same weights as an uninterrupted run.
 """
 
 from __future__ import annotations
