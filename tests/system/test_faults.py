@@ -184,6 +184,25 @@ def test_signal_to_several_processes_saves_checkpoint(command, tmp_path: Path, n
     ]
 
 
+def test_interrupt_during_start_of_workers_is_one_line(command, tmp_path: Path) -> None:
+    """The workers import torch at this time."""
+    process = subprocess.Popen(
+        command(tmp_path / "run", "train.processes=2"),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while process.poll() is None and len(workers_of(process.pid)) < 2:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert stderr == (
+        "seq2see: stopped by SIGINT; use --resume to continue from the last checkpoint\n"
+    )
+    assert process.returncode == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_run_survives_signal_to_one_worker(
     train_in_subprocess, two_processes: Path, command, tmp_path: Path, number: int

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
@@ -152,7 +153,9 @@ class LaunchedWorkers:
         self._processes: dict[Connection, BaseProcess] = {}
         # Without what the builder has loaded in this process.
         arguments = replace(builder), create_display
-        # A signal during the start of a worker waits until the worker can handle it.
+        # A signal during the start of a worker waits until the worker can handle it. The start of
+        # the resource tracker would unblock the signals.
+        resource_tracker.ensure_running()
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             for rank in range(processes):
