@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -119,12 +120,16 @@ class InterruptedRun:
                 start_new_session=True,
             )
         has_resumed = False
-        kill_at = start + self.generator.uniform(0, MAX_DELAY)
+        # Half of the first kills come while the run starts, the others while it trains.
+        is_early = self.generator.random() < 0.5
+        kill_at = start + self.generator.uniform(0, MAX_DELAY) if is_early else math.inf
         while run.poll() is None:
             time.sleep(0.01)
-            if not has_resumed and before and self._last_checkpoint() > before:
+            if not has_resumed and self._last_checkpoint() > before:
                 has_resumed = True
-                self.report.resume_seconds.append(time.monotonic() - start)
+                if before and not num_kills:
+                    self.report.resume_seconds.append(time.monotonic() - start)
+                kill_at = min(kill_at, time.monotonic() + self.generator.uniform(0, 3))
             if num_kills < max_kills and time.monotonic() > kill_at:
                 num_kills += 1
                 self._kill(run)
@@ -175,7 +180,10 @@ class InterruptedRun:
             self.report.failures.append(f"{self.report.kinds[-1:]}: {stderr[-3000:]}")
         if run.returncode and not was_killed:
             self.report.failures.append(f"status {run.returncode} without a kill: {stderr[-3000:]}")
-        if left := list_session(run.pid):
+        end = time.monotonic() + self.limit
+        while (left := list_session(run.pid)) and time.monotonic() < end:
+            time.sleep(0.02)  # the resource tracker of multiprocessing ends last
+        if left:
             self.report.failures.append(f"{self.report.kinds[-1:]}: {len(left)} processes left")
 
     def _last_checkpoint(self) -> int:

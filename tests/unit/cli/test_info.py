@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from seq2see.bundle import Bundle
+from seq2see.bundle import Bundle, Provenance
 from seq2see.cli import app
 from seq2see.cli.info import NOT_MEASURED
 from seq2see.model import ModelConfig, Transformer
@@ -72,3 +72,18 @@ def test_model_without_statistics_counts_as_sentence_level(bundle: Bundle, tmp_p
     found = json.loads(run_info(imported, tmp_path, "--json"))
     assert found["training_text"] is None
     assert found["max_sentences_per_line"] == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_info_prints_no_control_characters(
+    bundle: Bundle, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    hostile = "\x1b]0;title\x07\x9b2J\u202e"
+    assert bundle.training_text
+    side = bundle.training_text.source.replace(scripts={hostile: 1.0})
+    statistics = bundle.training_text.replace(source=side)
+    provenance = Provenance(version=hostile, notes={"name": hostile})
+    changed = replace(bundle, provenance=provenance, training_text=statistics)
+    printed = run_info(changed, tmp_path, *options)
+    assert printed.replace("\n", "").isprintable()
+    assert "\\u001b]0;title" in printed

@@ -159,7 +159,7 @@ def test_run_stores_settings_and_directory(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run.json cannot be read: No such file"):
         RunDirectory(base).read_run_config(RunConfig)
     (run / "run.json").write_text("{}", "utf-8")
-    with pytest.raises(InputError, match=r"run.json is damaged: 'base_directory'"):
+    with pytest.raises(InputError, match=r"run.json is damaged: .*`base_directory` must be given"):
         RunDirectory(run).read_run_config(RunConfig)
 
 
