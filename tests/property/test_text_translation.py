@@ -109,3 +109,36 @@ def test_text_without_sentence_end_is_not_split(language: str) -> None:
 def test_inner_punctuation_never_ends_a_sentence(text: str, language: str) -> None:
     assert not may_have_several_sentences(text)
     assert len(split_sentences(text, language)) <= 1
+
+
+class PhrasebookTranslator:
+    """Translates known blocks."""
+
+    languages = ("en", "fr")
+    max_sentences_per_line = 2
+
+    def __init__(self, phrases: dict[str, str]) -> None:
+        self.phrases = phrases
+
+    def translate_blocks(self, blocks: Sequence[Block], _: TranslationOptions) -> list[Translation]:
+        return [Translation(self.phrases[block.text], -1.0, -1.0) for block in blocks]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "sentences", "expected"),
+    [
+        ("Un chat.", ("Un chat.", "Un chien."), "Un chat. Un chien."),
+        ("Un chat et un chien.", ("Un chat", "un chien"), "Un chat et un chien."),
+        ("Un chat et un chien.", ("Un chat", ""), "Un chat et un chien."),
+        ("Un chat.", ("Un chat", "un chien"), "Un chat un chien"),
+        ("Un chat. Un chien.", ("Un chat.", "Un très vieux chien."), "Un chat. Un chien."),
+    ],
+)
+def test_better_covered_translation_of_a_line_is_used(
+    at_once: str, sentences: tuple[str, str], expected: str
+) -> None:
+    phrases = {"A cat. A dog.": at_once, "A cat.": sentences[0], "A dog.": sentences[1]}
+    (translation,) = TextTranslator(PhrasebookTranslator(phrases)).translate(
+        [SourceText("A cat. A dog.")]
+    )
+    assert translation.text == expected

@@ -118,12 +118,12 @@ class ProtectedBlockTask:
 
         If numbers are kept, it must contain each number at least as often.
         """
-        if _count_placeholders(text) != _count_placeholders(self.text):
+        if _sort_placeholders(text) != _sort_placeholders(self.text):
             return False
         if not self._keep_numbers:
             return True
-        expected = _count_placeholders(self.text, include_numbers=True)
-        return not expected - _count_placeholders(text, include_numbers=True)
+        expected = Counter(_sort_placeholders(self.text, include_numbers=True))
+        return not expected - Counter(_sort_placeholders(text, include_numbers=True))
 
     def copy_source(self) -> ProtectedTranslation:
         """Return the block as its own translation."""
@@ -137,9 +137,9 @@ class ProtectedBlockTask:
         return replace(copy, translation=replace(copy.translation, flags=flags))
 
 
-def _count_placeholders(text: str, *, include_numbers: bool = False) -> Counter[str]:
+def _sort_placeholders(text: str, *, include_numbers: bool = False) -> list[str]:
     placeholders = find_placeholders(text, include_numbers=include_numbers)
-    return Counter(text[start:end] for start, end in placeholders)
+    return sorted([text[start:end] for start, end in placeholders])
 
 
 def find_ranges_by_literal(text: str, literals: Iterable[str]) -> dict[str, list[IndexRange]]:

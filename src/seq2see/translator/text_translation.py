@@ -138,9 +138,10 @@ def find_lines(text: str, protected: Sequence[IndexRange] = ()) -> Iterator[Text
     for match in _LINE.finditer(text, len(_BOM) if text.startswith(_BOM) else 0):
         line = match[0]
         marker = extract_list_marker(line)
-        around = IndexRange(match.start(), match.start() + len(marker))
-        if any(one.end > around.end for one in select_ranges_starting_in(around, protected)):
-            marker = ""
+        if marker and protected:
+            around = IndexRange(match.start(), match.start() + len(marker))
+            if any(one.end > around.end for one in select_ranges_starting_in(around, protected)):
+                marker = ""
         content = TextSpan(line[len(marker) :], match.start() + len(marker)).strip()
         if content.text:
             yield content
