@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any
 from seq2see.regular_files import open_regular_file, read_regular_file
 
 MAX_MANIFEST_BYTES = 1 << 24
+CAN_OPEN_DIRECTORIES = os.name != "nt"
+REPLACE_SECONDS = 5.0
+"""Time during which a file is replaced again and again while another program has it open."""
 PARTIAL_SUFFIX = ".partial"
 MANIFEST_FILE = "manifest.json"
 """Name of the file with the checksums of the other files of a directory."""
@@ -36,7 +40,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         with flushed_file(partial):
             yield partial
         fsync_path(path.parent)
-        partial.replace(path)
+        replace_file(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -67,6 +71,24 @@ def atomic_directory(path: Path, replace: bool = False) -> Iterator[Path]:
         fsync_path(path.parent)
 
 
+def replace_file(source: Path, target: Path) -> None:
+    """Rename a file to another name, and replace a file with this name.
+
+    Windows does not replace a file that a program has open, for example a virus scanner; it is
+    tried again for some seconds.
+    """
+    deadline = time.monotonic() + REPLACE_SECONDS
+    while True:
+        try:
+            source.replace(target)
+        except PermissionError:
+            if CAN_OPEN_DIRECTORIES or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
 @contextmanager
 def flushed_file(path: Path) -> Iterator[Path]:
     """Yield the path of a new file that is flushed to the disk at the end of the block.
@@ -83,7 +105,10 @@ def flushed_file(path: Path) -> Iterator[Path]:
 
 def fsync_path(path: Path) -> None:
     """Wait until a file, or the entries of a directory, are written to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if not CAN_OPEN_DIRECTORIES and path.is_dir():
+        return
+    # Windows flushes only files that are open for writing.
+    descriptor = os.open(path, os.O_RDONLY if CAN_OPEN_DIRECTORIES else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

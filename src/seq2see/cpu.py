@@ -58,6 +58,8 @@ def _request_huge_pages(libc: ctypes.CDLL) -> None:
     The heap grows at once and is freed again, which reserves addresses but no memory. Does nothing
     if there is not enough address space.
     """
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return
     libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     libc.free.argtypes, libc.free.restype = [ctypes.c_void_p], None
     libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -145,9 +147,17 @@ class PackedLinear:
         return _linear(x_NI, self._packed, self._bias_O)
 
 
+@cache
+def _has_onednn_operators() -> bool:
+    operators = torch.ops.mkldnn
+    names = "_linear_pointwise", "_reorder_linear_weight"
+    is_available: bool = torch.backends.mkldnn.is_available()
+    return is_available and all(hasattr(operators, name) for name in names)
+
+
 def can_multiply_with_onednn(*tensors: Tensor) -> bool:
     """Return whether oneDNN can multiply these tensors."""
-    return torch.backends.mkldnn.is_available() and all(
+    return _has_onednn_operators() and all(
         tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in tensors
     )
 

@@ -12,13 +12,18 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+_READ_FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+)
+"""Windows lacks the first two, and needs the last one."""
+
 
 def open_regular_file(path: Path, max_bytes: int | None = None) -> BufferedReader:
     """Open a file for reading.
 
     Raises OSError if it is not a regular file or has more than `max_bytes`.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ_FLAGS)
     if problem := _find_problem(os.fstat(descriptor), max_bytes):
         os.close(descriptor)
         raise OSError(errno.EINVAL, problem, str(path))

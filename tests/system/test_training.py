@@ -372,6 +372,7 @@ def test_user_error_is_one_line(
     for name, text in texts.items():
         (tiny_recipe.parent / name).write_text(text, "utf-8")
     argv = ["seq2see", "train", str(tiny_recipe), "-o", str(tmp_path / "run"), *overrides]
+    monkeypatch.chdir(tiny_recipe.parent)
     monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as exit_:
         cli.main()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from seq2see.atomic_files import PARTIAL_SUFFIX, compute_sha256, flushed_file
+from seq2see.atomic_files import PARTIAL_SUFFIX, compute_sha256, flushed_file, replace_file
 from seq2see.errors import ConfigError, InputError, reading
 from seq2see.regular_files import read_regular_file
 from seq2see.text.tokenizer import TOKENIZER_FILES
@@ -114,7 +114,7 @@ def write_temporary_and_checksum(directory: Path, name: str, write: FileWriter) 
 def rename_to_final_names(directory: Path, checksums: Mapping[str, str]) -> None:
     """Rename temporary files to their final names, and remove tokenizers of the old model."""
     for name, checksum in checksums.items():
-        _temporary_path(directory, name, checksum).replace(directory / name)
+        replace_file(_temporary_path(directory, name, checksum), directory / name)
     for name in {*TOKENIZER_FILES} - {*checksums}:
         (directory / name).unlink(missing_ok=True)
 

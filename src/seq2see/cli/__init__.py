@@ -9,8 +9,6 @@ settings, also in a recipe; and 1 for all other failures and for findings of `da
 from __future__ import annotations
 
 import os
-import sys
-from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -28,7 +26,7 @@ from seq2see.cli.lab_experiments import app as lab
 from seq2see.cli.options import expand_option_groups
 from seq2see.cli.score_log_probability import score
 from seq2see.cli.serve import serve
-from seq2see.cli.standard_streams import reopen_closed_streams
+from seq2see.cli.standard_streams import configure_output_encoding, reopen_closed_streams
 from seq2see.cli.train import train
 from seq2see.cli.translate import translate
 from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
@@ -74,6 +72,5 @@ def _options(
 def main() -> None:
     """Run the command."""
     reopen_closed_streams()
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # characters that the terminal lacks
+    configure_output_encoding()
     app()

@@ -119,7 +119,7 @@ def explain(
             by forced decoding in torch. With --target or an intervention (--ablate, --scale-scores,
             --mask-keys, --shift-positions, --force-continuation), torch is used.
         device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise
-            cpu.
+            mps (Apple), otherwise cpu.
         as_json: Print the trace or report as one line of JSON.
     """
     from seq2see.cli import explain_output

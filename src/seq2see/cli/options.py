@@ -32,13 +32,14 @@ Args:
         case).
     as_json: Print the result as JSON.
     model: Model directory.
-    engine: Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a CPU,
-        for models and search settings that it supports, with beam search only if the search ends
-        when the beam is full (stop rule `beam_full`, which is stored with imported models, and with
-        trained models if it loses almost no BLEU). Otherwise it uses torch. `ctranslate2` reports
-        an error if it does not support them.
-    device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise cpu.
-        On devices other than cpu, `--engine auto` uses torch. ctranslate2 supports cpu and cuda.
+    engine: Inference backend. `auto` uses ctranslate2 where its result is that of torch: on a CPU
+        or cuda, for models and search settings that it supports, with beam search only if the
+        search ends when the beam is full (stop rule `beam_full`, which is stored with imported
+        models, and with trained models if it loses almost no BLEU). Otherwise it uses torch.
+        `ctranslate2` reports an error if it does not support them.
+    device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise mps
+        (Apple), otherwise cpu. ctranslate2 supports cpu and cuda; on other devices, `--engine auto`
+        uses torch.
     threads: Number of CPU threads. Default: all available cores.
     precision: Number format of the weights in ctranslate2; torch ignores it and uses float32. int8
         is faster and slightly less accurate. It is used only if its translations of probes.txt in

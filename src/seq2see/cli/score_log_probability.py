@@ -44,7 +44,7 @@ def score(
         engine: Inference backend. It does not change the scores, which torch always computes;
             `ctranslate2` reports an error if ctranslate2 does not support the model.
         device: Device, for example cpu or cuda:0. `auto` uses cuda if it is available, otherwise
-            cpu.
+            mps (Apple), otherwise cpu.
         as_json: Print one JSON object per sentence pair, with the log-probability of each token.
     """
     from seq2see.data.corpus_config_and_reading import Corpus

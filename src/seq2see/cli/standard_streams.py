@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 _STREAMS = (
     # A descriptor opened for the other direction fails as a closed one does: EBADF.
@@ -29,3 +30,16 @@ def reopen_closed_streams() -> None:
             os.set_inheritable(number, True)
             stream = open(number, mode, encoding="utf-8", errors="replace")  # noqa: PTH123, SIM115
             setattr(sys, name, stream)
+
+
+def configure_output_encoding(*, is_windows: bool = os.name == "nt") -> None:
+    """Replace characters that the terminal lacks.
+
+    On Windows, files and pipes are written in UTF-8; by default, they would be in the encoding of
+    the region, which lacks most characters.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and is_windows and not stream.isatty():
+            stream.reconfigure(encoding="utf-8")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

@@ -134,7 +134,7 @@ def load_engine(
     Args:
         bundle: The model, loaded from its directory.
         engine: Inference backend; `auto` is CTranslate2 where it gives the same result, else torch.
-        device: Device of the model; `auto` is cuda if available, else cpu.
+        device: Device of the model; `auto` is cuda if available, else mps, else cpu.
         threads: Number of CPU threads, for the whole process. None: all available cores.
         precision: Number format of CTranslate2; int8 is used only if it passes a check.
         ensemble: Further models, for an ensemble on torch.
@@ -152,7 +152,11 @@ def load_engine(
     if ensemble and engine == "ctranslate2":
         message = "must be auto or torch, not ctranslate2: it does not support ensembles"
         raise ConfigError(Problem("engine", message))
-    if ensemble or engine == "torch" or (engine == "auto" and torch_device.type != "cpu"):
+    if (
+        ensemble
+        or engine == "torch"
+        or (engine == "auto" and torch_device.type not in {"cpu", "cuda"})
+    ):
         return load_torch_engine(bundle, torch_device, num_threads, ensemble)
     requires_ctranslate2 = engine == "ctranslate2"
     reason = find_ctranslate2_problem(bundle, torch_device)
@@ -254,7 +258,8 @@ def _load_ctranslate2(
 def _resolve_device(name: str) -> torch.device:
     """Return the device. Raises ConfigError if it is not available."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        has_mps = torch.backends.mps.is_available()
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
     try:
         torch.zeros(1, device=name).item()  # the device `meta` has no values
     except (AssertionError, ImportError, RuntimeError):  # torch raises each of them

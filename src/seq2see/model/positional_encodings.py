@@ -111,8 +111,8 @@ def _cached_sinusoids(
     be lost on the meta device.
     """
     with torch.inference_mode(mode=False):
-        positions = torch.arange(size, device=device)
-        return compute_sinusoids(positions, d_model, layout, frequencies).to(dtype)
+        positions = torch.arange(size)  # on the CPU: MPS has no float64
+        return compute_sinusoids(positions, d_model, layout, frequencies).to(dtype).to(device)
 
 
 def compute_sinusoids(

@@ -267,8 +267,8 @@ def build_finished_hypotheses(
 
     tokens_NE = extend(beam.emitted_BKE, candidates.tokens_BC)
     token_log_probs_NE = extend(beam.token_log_probs_BKE, candidates.model_log_probs_BC)
-    # More exact than the sum of the search, which is rounded at each step.
-    log_probs_N = token_log_probs_NE.double().sum(1)
+    # More exact than the sum of the search, which is rounded at each step. MPS has no float64.
+    log_probs_N = token_log_probs_NE.cpu().double().sum(1)
     columns = (tokens_NE, scores_BC[rows_N, ranks_N], log_probs_N, token_log_probs_NE)
     hypotheses = [
         Hypothesis(tuple(tokens), tokens[-1] == eos, score, log_prob, tuple(log_probs))

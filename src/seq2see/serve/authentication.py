@@ -12,7 +12,6 @@ salt is enough.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
 import re
@@ -27,6 +26,7 @@ from pydantic import ConfigDict, Field
 
 from seq2see.config import Config
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.file_locks import lock_file
 from seq2see.serve.errors import Forbidden, RateLimited
 
 _MAX_CLIENTS = 10_000
@@ -115,7 +115,7 @@ def add_api_key(path: Path, name: str) -> str:
     key = secrets.token_urlsafe(32)
     path.touch(mode=0o600)
     with path.open("r+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # another process may add a key at the same time
+        lock_file(file)  # another process may add a key at the same time
         if name in _read_keys(path):
             raise InputError(
                 f"`{path}` already has a key named {name}: choose another name, or remove it"

@@ -87,7 +87,7 @@ def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
         ) as process:
             while process.poll() is None:
                 if not context.is_active:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    _kill_group(process)
                 time.sleep(_POLL_SECONDS)
         context.raise_if_canceled()
         if process.returncode:
@@ -95,6 +95,14 @@ def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
         output.seek(0)
         result: dict[str, Any] = json.load(output)
     return result
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and, except on Windows, the processes that it has started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def run_lab_experiment_printing_json() -> None:

@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import torch
 import torch.distributed as dist
@@ -141,6 +141,23 @@ class WorkerKilledError(TrainingError):
     """Raised if a worker process was ended by a signal that was not sent to the whole run."""
 
 
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Delay signals, so that one during the start of a worker waits until it can handle it.
+
+    Windows has no signal masks.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its start would unblock the signals
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+
 class LaunchedWorkers:
     """Worker processes that train a run, each connected to this process by a pipe."""
 
@@ -153,11 +170,7 @@ class LaunchedWorkers:
         self._processes: dict[Connection, BaseProcess] = {}
         # Without what the builder has loaded in this process.
         arguments = replace(builder), create_display
-        # A signal during the start of a worker waits until the worker can handle it. The start of
-        # the resource tracker would unblock the signals.
-        resource_tracker.ensure_running()
-        previous = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        try:
+        with _signals_blocked():
             for rank in range(processes):
                 receiver, sender = context.Pipe(duplex=False)
                 environment = self._build_environment(rank, processes)
@@ -167,8 +180,6 @@ class LaunchedWorkers:
                 process.start()
                 sender.close()
                 self._processes[receiver] = process
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
     def _build_environment(self, rank: int, processes: int) -> dict[str, str]:
         """Return the variables by which torchrun describes a process group on one machine."""
@@ -186,9 +197,9 @@ class LaunchedWorkers:
         with handle_signals(self._forward_signal):
             while running:
                 for pipe in wait([*running]):
-                    assert isinstance(pipe, Connection)
-                    running.remove(pipe)
-                    endings.append(self._receive(pipe))
+                    connection = cast("Connection", pipe)  # on Windows a PipeConnection
+                    running.remove(connection)
+                    endings.append(self._receive(connection))
         return next(filter(None, endings), None)
 
     def _receive(self, pipe: Connection) -> RunEnding | None:
@@ -241,7 +252,8 @@ def _run_worker(
     os.environ.update(environment)
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)  # ends the process without a traceback
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     Thread(target=_exit_with_parent, daemon=True).start()
     result: RunEnding | Exception | None
     try:

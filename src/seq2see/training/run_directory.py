@@ -6,7 +6,6 @@ measuring. A run that is resumed reads them from `run.json`, so that they do not
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
@@ -23,6 +22,7 @@ from seq2see.bundle.files import CONFIG_FILE, RUN_FILE
 from seq2see.config import Config
 from seq2see.data.corpus_config_and_reading import Corpus
 from seq2see.errors import ConfigError, InputError, reading
+from seq2see.file_locks import open_for_lock, try_lock
 from seq2see.regular_files import read_regular_file
 from seq2see.text.training_text_statistics import TrainingTextStatistics
 from seq2see.training.config import RunConfig
@@ -111,15 +111,12 @@ class RunDirectory:
 
         The kernel releases it when the process ends, even if it is killed.
         """
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
+        with open_for_lock(self.path) as descriptor:
             if not _acquire_lock(descriptor):
                 raise InputError(
                     f"another run is using {self.path}: wait until it has ended, or stop it"
                 )
             yield
-        finally:
-            os.close(descriptor)
 
     def check_can_start(self, resume: bool = False) -> None:
         """Raise InputError if the directory has a run that is not to be resumed, or other files.
@@ -264,17 +261,11 @@ def _write_json(path: Path, content: object) -> None:
 def _acquire_lock(descriptor: int) -> bool:
     """Lock a directory; wait, since a process that was just killed may still hold the lock."""
     deadline = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.05)
-        except OSError:  # the file system does not support locks
-            return True
-        else:
-            return True
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _check_corpora_unchanged(old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -98,7 +98,7 @@ def align_words(
         empty_UW = attention_ES.new_zeros(len(target_words), len(source_words))
         return WordAlignment(source_words, target_words, empty_UW, empty_UW.bool())
     weights_US = torch.stack([attention_ES[..., own, :].mean(-2) for own in rows.values()], -2)
-    weights_US = weights_US.double()
+    weights_US = weights_US.cpu().double()  # MPS has no float64
     weights_UW = torch.stack([weights_US[..., own].sum(-1) for own in columns.values()], -1)
     is_link_UW = weights_UW >= MIN_LINK_WEIGHT
     is_link_UW.scatter_(-1, weights_UW.argmax(-1, keepdim=True), value=True)

@@ -360,7 +360,7 @@ def load(
         path: A model directory, or several for an ensemble, which runs on torch.
         engine: Inference backend: `torch`, `ctranslate2`, or `auto`, which uses CTranslate2 where
             it gives the same result, otherwise torch.
-        device: Device of the model; `auto` is cuda if available, else cpu.
+        device: Device of the model; `auto` is cuda if available, else mps, else cpu.
         threads: Number of CPU threads. By default all available cores.
         precision: Number format of CTranslate2. int8 is faster and slightly less accurate; it is
             used only if it passes a check on this CPU.
