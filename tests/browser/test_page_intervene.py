@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 
 def test_displayed_effect_equals_the_trace(open_browser: Any, service: Any) -> None:
     ablation = {
@@ -53,3 +55,32 @@ def test_head_ablation_figure_equals_the_service(
     page.wait_for_selector('[data-key="matrix:head-ablation:0"]')
     page.assert_shows("head-ablation:0", max(abs(each["change"]) for each in response["ablations"]))
     assert page.locator('[data-key="head-ablation:0"]').count() == 0
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_contrast_of_two_sentences_is_drawn(
+    open_browser: Any, service: Any, sentence: str, width: int
+) -> None:
+    trace = service.explain(trace_options={"layers": "none", "top_k": 60})
+    text, word = trace["translation"]["text"], trace["target"]["tokens"][0]["text"].strip()
+    other = sentence.replace("wide", "old")
+    request = {
+        "text": sentence,
+        "contrastive_text": other,
+        "translation": text,
+        "contrastive_translation": "zzz" + text.removeprefix(word),
+        "word": "it",
+    }
+    response = service.request("api/v1/contrast", {**request, "source": "en", "target": "de"})
+    page = open_browser(width).open(
+        "intervene", sentence_a=sentence, sentence_b=other, word_a=word, word_b="zzz"
+    )
+    page.locator('[data-key="contrast"]').click()
+    page.wait_for_selector(".pronoun h4")
+    for each in response["sentences"]:
+        assert (
+            f"{each['preference']:.3f}".replace("-", "−") in page.locator(".pronoun").inner_text()
+        )
+    num_matrices = page.locator('[data-key^="matrix:contrast:"]').count()
+    assert num_matrices == (2 if response["patching_problem"] else 3)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -23,7 +23,7 @@ def test_saved_page_of_each_view_works_offline(
         page.set_state(view, text=sentence.rstrip(".") + " </script>.", lang="zh", **names)
         page.wait(view)
         if view == "intervene":
-            page.wait_for_selector(".pronoun svg")
+            page.wait_for_selector('[data-key="head-ablation:0"], .pronoun .note')
         with page.expect_download() as download:
             page.locator('[data-key="save"]').click()
         path = tmp_path / f"{view}.html"

@@ -19,14 +19,6 @@ def test_long_text_scrolls_in_its_field(open_browser: Any) -> None:
         assert len(sizes) == 1, f"highlights would not match the words: {side}"
 
 
-def test_two_matrices_fit_side_by_side(open_browser: Any) -> None:
-    page = open_browser().open("intervene", sentence_a=WIDE, sentence_b=WIDE)
-    page.wait_for_selector('[data-key="matrix:pronoun:1"]')
-    containers = "[...document.querySelectorAll('.pronoun .scroll:has(svg)')]"
-    excess = page.evaluate(f"{containers}.map((each) => each.scrollWidth - each.clientWidth)")
-    assert excess == [0, 0]
-
-
 def test_data_flows_upward_on_a_phone(open_browser: Any) -> None:
     page = open_browser(390).open("architecture")
     page.wait("architecture")

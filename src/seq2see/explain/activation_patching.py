@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from seq2see.cancellation import check_cancelled
 from seq2see.errors import InputError
 from seq2see.explain.interventions import copy_with_replaced_modules, named_attention_modules
 from seq2see.model import Transformer
@@ -95,6 +96,7 @@ class ActivationPatcher:
     @torch.inference_mode()
     def measure(self, run: int, activations: Iterable[Activation]) -> float:
         """Return the preference on one sentence (0 or 1) with activations of the other one."""
+        check_cancelled()
         with ExitStack() as hooks:
             for each in activations:
                 other_NF = self.recorded[1 - run][each.module]

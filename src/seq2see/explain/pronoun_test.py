@@ -22,7 +22,6 @@ from seq2see.data import fables
 from seq2see.data.fables import ContrastivePair, FableSentencePair
 from seq2see.data.fables.phrases import WORD_PATTERN
 from seq2see.errors import InputError
-from seq2see.explain.activation_patching import NextTokenPreference
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import (
     HeadAblationResult,
@@ -36,7 +35,7 @@ from seq2see.explain.html_tables import (
     render_html_report,
     render_html_table,
 )
-from seq2see.explain.sentence_contrast import SentenceContrast, contrast_sentences
+from seq2see.explain.sentence_contrast import SentenceContrast, contrast_sentences, find_preference
 from seq2see.explain.sentence_contrast_figure import render_contrast_image, save_contrast_figure
 from seq2see.explain.trace_format import SavableResult, TraceBaseModel
 from seq2see.explain.words import build_source_sentence
@@ -252,12 +251,8 @@ def _contrast_pronouns(
     first = fables[0].pronoun
     assert first
     assert first.contrastive_pair
-    correct, wrong = explained.encode_targets(
-        [first.contrastive_pair.correct, first.contrastive_pair.wrong]
-    )
-    step = next(i for i, (a, b) in enumerate(zip(correct, wrong, strict=False)) if a != b)
-    prefix = (explained.special_tokens.decoder_start_id, *correct[:step])
-    preference = NextTokenPreference(prefix, correct[step], wrong[step])
+    pair = first.contrastive_pair
+    preference = find_preference(explained, pair.correct, pair.wrong)
     return contrast_sentences(explained, [fable.source for fable in fables], preference)
 
 

@@ -117,6 +117,22 @@ class SentenceContrast(TraceBaseModel):
             )
 
 
+def find_preference(
+    explained: ExplainedModel, translation: str, contrastive_translation: str
+) -> NextTokenPreference:
+    """Return the first tokens in which two translations differ, with the prefix before them.
+
+    Raises:
+        InputError: If the two translations are equal.
+    """
+    targets = explained.encode_targets([translation, contrastive_translation])
+    start = explained.special_tokens.decoder_start_id
+    for step, (first_id, second_id) in enumerate(zip(*targets, strict=False)):
+        if first_id != second_id:
+            return NextTokenPreference((start, *targets[0][:step]), first_id, second_id)
+    raise InputError("the two translations must differ, but are equal")
+
+
 def contrast_sentences(
     explained: ExplainedModel,
     texts: Sequence[str],

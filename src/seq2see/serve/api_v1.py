@@ -1,4 +1,4 @@
-"""Routes of /api/v1: translate, stream, explain, head ablation, lab."""
+"""Routes of /api/v1: translate, stream, explain, head ablation, contrast, lab."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from seq2see.explain.head_ablation import AblationResults
+from seq2see.explain.sentence_contrast import SentenceContrast
 from seq2see.serve.admission import AuthenticatedRoute
 from seq2see.serve.config import LimitsConfig
 from seq2see.serve.dependencies import ContextDep, FileContextDep, ServiceDep, StreamContextDep
@@ -17,6 +18,7 @@ from seq2see.serve.event_stream import StreamEvent, create_event_response
 from seq2see.serve.lab import describe_lab
 from seq2see.serve.request_translation import PartialTextCallback
 from seq2see.serve.requests import (
+    ContrastRequest,
     ExplainRequest,
     HeadEffectsRequest,
     SearchParameters,
@@ -101,6 +103,21 @@ def ablate_heads(
     longest = max(body.translation, body.contrastive_translation, key=len)
     _check_explained_length(body.text + longest, service.config.limits)
     return service.ablate_heads(context, body)
+
+
+@router.post(
+    "/contrast",
+    summary="Measure what decides between two words in the translations of two texts.",
+    openapi_extra=_example(
+        contrastive_text="Hello moon!", translation="a", contrastive_translation="b"
+    ),
+)
+def contrast(body: ContrastRequest, service: ServiceDep, context: ContextDep) -> SentenceContrast:
+    """Measure the effects of words and heads."""
+    limits = service.config.limits
+    _check_explained_length(body.text + body.translation, limits)
+    _check_explained_length(body.contrastive_text + body.contrastive_translation, limits)
+    return service.contrast_texts(context, body)
 
 
 @router.get("/lab", summary="List the lab's experiments with their claims and predictions.")

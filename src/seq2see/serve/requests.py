@@ -136,3 +136,17 @@ class HeadEffectsRequest(ModelSelectionParameters):
     """The same translation with a different word."""
     interventions: list[Intervention] = Field(default_factory=list, max_length=50)
     """Changes to the model that stay in place while each head is ablated."""
+
+
+class ContrastRequest(ModelSelectionParameters):
+    """Body of /api/v1/contrast: two texts, and two translations of the first that differ."""
+
+    text: str
+    contrastive_text: str
+    """A similar text, in which other words decide."""
+    translation: str
+    """A translation of `text`."""
+    contrastive_translation: str
+    """The same translation with a different word."""
+    word: str = "it"
+    """Source word whose attention is measured."""

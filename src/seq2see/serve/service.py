@@ -16,6 +16,11 @@ from seq2see.documents import Document, parse_html
 from seq2see.errors import Seq2SeeError
 from seq2see.explain.explained_model import ExplainedModel
 from seq2see.explain.head_ablation import AblationResults, ablate_heads_on_contrastive_pair
+from seq2see.explain.sentence_contrast import (
+    SentenceContrast,
+    contrast_sentences,
+    find_preference,
+)
 from seq2see.explain.tracing import explain
 from seq2see.search import SearchConfig
 from seq2see.serve.admission import BufferedBodies
@@ -45,6 +50,7 @@ from seq2see.serve.request_translation import (
     translate_texts,
 )
 from seq2see.serve.requests import (
+    ContrastRequest,
     ExplainRequest,
     HeadEffectsRequest,
     ModelSelectionParameters,
@@ -307,6 +313,23 @@ class Service:
                 request.interventions,
             ),
         )
+
+    def contrast_texts(self, context: RequestContext, request: ContrastRequest) -> SentenceContrast:
+        """Return what decides between two words in the translations of two texts.
+
+        Raises the same errors as `explain`.
+        """
+        texts = [request.text, request.contrastive_text]
+        model = self._find_single_model(request, request.text).models[0]
+
+        def measure() -> SentenceContrast:
+            explained = ExplainedModel(model.torch_translator)
+            pair = request.translation, request.contrastive_translation
+            preference = find_preference(explained, *pair)
+            return contrast_sentences(explained, texts, preference, request.word)
+
+        cost = max(_compute_trace_cost(model, text) for text in texts)
+        return self._run_unbatched(context, cost, measure)
 
     def stream(
         self,

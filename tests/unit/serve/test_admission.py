@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def send_messages(
         "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
         "client": ("192.0.2.1", 5),
     }
-    asyncio.run(client.app(scope, receive, send))  # type: ignore[arg-type]
+    # In a thread, because the browser tests leave a running event loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, client.app(scope, receive, send)).result()  # type: ignore[arg-type]
     return sent
 
 
@@ -147,7 +150,7 @@ def test_pages_of_other_sites_cannot_start_work(
 ) -> None:
     client = serving()
     headers = {**headers, "content-type": content_type}
-    for path in ("lab/0", "translate", "stream", "explain", "head-ablation"):
+    for path in ("lab/0", "translate", "stream", "explain", "head-ablation", "contrast"):
         response = client.post(f"/api/v1/{path}", content=b"{}", headers=headers)
         assert (response.status_code, response.headers["x-error-code"]) == (403, "forbidden")
 
@@ -180,8 +183,11 @@ def test_json_with_many_values_is_rejected_quickly(
 ) -> None:
     client = serving()
     start = time.process_time()
+    json.loads(b"[" + b",".join([b"[]"] * 300_000) + b"]")
+    parsed = time.process_time()
     response = client.post(path, content=body, headers=JSON)
-    assert time.process_time() - start < 0.3
+    # Relative to the parser of the standard library, because the CPU may be busy.
+    assert time.process_time() - parsed < 10 * (parsed - start)
     assert response.status_code == 400
     assert len(response.content) < 20_000
 

@@ -14,7 +14,8 @@ from starlette.testclient import TestClient
 from seq2see.serve.errors import Overloaded
 
 Serving = Callable[..., TestClient]
-HEAD_ABLATION = {"translation": "a", "contrastive_translation": "b"}
+PAIR = {"translation": "a", "contrastive_translation": "b"}
+EXTRA_FIELDS = {"head-ablation": PAIR, "contrast": {**PAIR, "contrastive_text": "a cat"}}
 
 
 def test_translation_has_all_fields(serving: Serving) -> None:
@@ -72,12 +73,11 @@ def test_invalid_translate_request_is_400(
     assert error in response.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["translate", "stream", "explain", "head-ablation"])
+@pytest.mark.parametrize("path", ["translate", "stream", "explain", *EXTRA_FIELDS])
 @pytest.mark.parametrize("pair", [{"source": "de", "target": "en"}, {"target": "en"}])
 def test_model_and_languages_must_agree(serving: Serving, path: str, pair: dict[str, str]) -> None:
     body = {"text": "Ein Hund", "model": "en-de", **pair}
-    extra = HEAD_ABLATION if path == "head-ablation" else {}
-    response = serving().post(f"/api/v1/{path}", json={**body, **extra})
+    response = serving().post(f"/api/v1/{path}", json={**body, **EXTRA_FIELDS.get(path, {})})
     code = response.headers["x-error-code"]
     assert (response.status_code, code) == (400, "unsupported_language"), response.text
     assert "en-de translates from en to de" in response.json()["error"]
@@ -129,8 +129,7 @@ def test_invalid_explain_request_is_400(
 @pytest.mark.parametrize("path", ["explain", "head-ablation"])
 def test_explained_text_with_too_many_tokens_is_400(serving: Serving, path: str) -> None:
     body = {"text": "a " * 101, "source": "en", "target": "de"}
-    extra = HEAD_ABLATION if path == "head-ablation" else {}
-    response = serving().post(f"/api/v1/{path}", json={**body, **extra})
+    response = serving().post(f"/api/v1/{path}", json={**body, **EXTRA_FIELDS.get(path, {})})
     assert response.status_code == 400
     assert response.headers["x-error-code"] == "too_many_tokens"
     assert response.json()["error"].endswith("must be at most 100")

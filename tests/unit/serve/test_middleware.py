@@ -261,7 +261,7 @@ def test_every_openapi_example_succeeds(serving: Serving) -> None:
             assert "422" not in operation["responses"]
             content = operation.get("requestBody", {}).get("content", {})
             for media_type, media in content.items():
-                if path in {"/api/v1/explain", "/api/v1/head-ablation", "/api/v1/stream"}:
+                if path.rpartition("/")[2] in {"explain", "head-ablation", "contrast", "stream"}:
                     continue  # these need a real model; see tests/system
                 response = _send_example(client, method, path, media_type, media["example"])
                 assert response.status_code == 200, (path, media_type, response.text)

@@ -18,18 +18,23 @@ export function contrastivePair(trace, index, [wordA, wordB]) {
   return offsets && { translation: withWord(wordA), contrastive_translation: withWord(wordB) };
 }
 
-// Returns a button that sends the request, or the figure if the response is cached.
-export function headAblationCard(request, words, key, signal) {
+export const headAblationCard = (request, words, key, signal) => [
+  h("h3", {}, t("ablation.title", { word_a: words[0], word_b: words[1] })),
+  ...onDemand(PATH, request, (response) => figureOf(response, key), `head-ablation:${key}`, signal),
+];
+
+// Returns a button that sends the request, or what is drawn of the response if it is cached.
+export function onDemand(path, request, draw, key, signal) {
   const status = h("p", { class: "status", role: "status" });
   const body = h("div", { class: "scroll" });
-  const start = button(t("ablation.run"), () => run(), { disabled: !isServed, data: { key: `head-ablation:${key}` } });
-  const response = cachedResponse(PATH, request);
-  if (response) replaceContent(body, figureOf(response, key));
+  const start = button(t("ablation.run"), () => run(), { disabled: !isServed, data: { key } });
+  const response = cachedResponse(path, request);
+  if (response) replaceContent(body, draw(response));
   async function run() {
     start.disabled = true;
     showStatus(status, "busy", t("busy"));
     try {
-      replaceContent(body, figureOf(await fetchJson(PATH, request, { signal }), key));
+      replaceContent(body, draw(await fetchJson(path, request, { signal })));
       showStatus(status, "");
       start.remove();
     } catch (error) {
@@ -38,7 +43,7 @@ export function headAblationCard(request, words, key, signal) {
       if (!signal.aborted) showError(status, error, run);
     }
   }
-  return [h("h3", {}, t("ablation.title", { word_a: words[0], word_b: words[1] })), response ? null : start, status, body];
+  return [response ? null : start, status, body];
 }
 
 function figureOf({ ablations }, key) {

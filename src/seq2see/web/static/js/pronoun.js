@@ -1,8 +1,8 @@
 // Pronoun test: two sentences that differ in one word, which decides what "it" refers to.
+import { contrastCard } from "./contrast.js";
 import { facts, h, replaceContent, shareBar } from "./dom.js";
-import { matrix } from "./draw/matrix.js";
 import { loadingView } from "./errors.js";
-import { decodeTensor, formatExact, formatNumber, formatPercent } from "./format.js";
+import { formatExact, formatNumber } from "./format.js";
 import { contrastivePair, headAblationCard } from "./head_ablation.js";
 import { t } from "./i18n.js";
 import { parseInterventions } from "./interventions.js";
@@ -24,9 +24,10 @@ export function pronounCard() {
   for (const input of Object.values(inputs)) input.addEventListener("input", setState);
   const status = h("p", { class: "status", role: "status" });
   const body = h("div", { class: "columns" });
+  const contrast = h("div", { class: "stack" });
   const field = (name) => h("label", { class: `field ${name.startsWith("sentence") ? "wide" : ""}` }, h("span", {}, t(`pronoun.${name}`)), inputs[name]);
   const element = h("section", { class: "card pronoun" }, h("h2", {}, t("pronoun.title")), h("p", { class: "note" }, t("pronoun.note")),
-    h("div", { class: "row" }, FIELDS.slice(0, 2).map(field)), h("div", { class: "row" }, FIELDS.slice(2).map(field)), status, body);
+    h("div", { class: "row" }, FIELDS.slice(0, 2).map(field)), h("div", { class: "row" }, FIELDS.slice(2).map(field)), status, body, contrast);
   async function load(state, signal) {
     const info = await serviceInfo(signal);
     const { source, target } = languagePair(state, info);
@@ -46,8 +47,8 @@ export function pronounCard() {
       const pair = contrastivePair(trace, index, words);
       return pair && headAblationCard({ text: trace.source.text, ...request, ...pair }, words, i, signal);
     };
-    const width = parseFloat(getComputedStyle(body).gridTemplateColumns); // of the first column
-    replaceContent(body, traces.map((trace, i) => column(trace, { ...values, width }, i, ablation)));
+    replaceContent(body, traces.map((trace, i) => column(trace, values, i, ablation)));
+    replaceContent(contrast, contrastOf(traces, values, request, signal));
   }) };
 }
 
@@ -58,15 +59,25 @@ function fieldValues(state, source, target) {
   return Object.fromEntries(FIELDS.map((name) => [name, state[name] ?? defaults[name]]));
 }
 
+// Returns what decides between the two words, or nothing if the first translation has neither.
+function contrastOf([a, b], values, { source, target }, signal) {
+  const words = [values.word_a, values.word_b];
+  const index = findWord(a, words);
+  const pair = index < 0 ? null : contrastivePair(a, index, words);
+  return pair && contrastCard({ text: a.source.text, contrastive_text: b.source.text, word: values.source_word, source, target, ...pair }, signal);
+}
+
+const findWord = (trace, words) => trace.target.tokens.findIndex((token) => words.some((word) => isSameWord(token.text, word)));
+
 const isSameWord = (text, word) => text.toLowerCase() === word.trim().toLowerCase();
 
 function column(trace, values, i, ablation) {
   const words = [values.word_a, values.word_b];
-  const index = trace.target.tokens.findIndex((token) => words.some((word) => isSameWord(token.text, word)));
+  const index = findWord(trace, words);
   return h("div", { class: "stack" }, h("p", { class: "soft", dir: "auto" }, trace.source.text), h(
     "p", { class: "output", dir: "auto" }, trace.translation.text,
   ),
-    index < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : probabilities(trace, index, words, i), encoderAttention(trace, values, i),
+    index < 0 ? h("p", { class: "note" }, t("pronoun.absent")) : probabilities(trace, index, words, i),
     index < 0 ? null : ablation(trace, index, words, i));
 }
 
@@ -80,22 +91,4 @@ function probabilities(trace, index, words, i) {
     rows.push([`log p(${words[0]}) − log p(${words[1]})`, formatNumber(candidates[0].log_prob - candidates[1].log_prob)]);
   }
   return facts(rows);
-}
-
-// Attention of every head of the encoder from the source word, one row per head.
-function encoderAttention(trace, { source_word: word, width }, i) {
-  const query = trace.source.tokens.findIndex((token) => isSameWord(token.text, word));
-  if (query < 0) return h("p", { class: "note" }, t("pronoun.missing", { word }));
-  const rows = trace.attention.filter((map) => map.stack === "encoder").flatMap((map) => map.head_summaries.map((_, head) => ({
-    name: `${map.layer}.${head}`, weights: decodeTensor(map.weights).row(head, query),
-  })));
-  const columns = trace.source.tokens.map((token) => token.text);
-  const figure = {
-    name: t("pronoun.attention", { word }), role: t("matrix"), availableWidth: width, rows: rows.map(({ name }) => name), columns,
-    share: (r, c) => rows[r].weights[c], masked: () => false,
-    text: (r, c) => `${word} → ${columns[c]}, ${t("pronoun.head", { head: rows[r].name })}: ${formatPercent(rows[r].weights[c])}`,
-  };
-  const svg = matrix(figure, null);
-  svg.dataset.key = `matrix:pronoun:${i}`;
-  return [h("h3", {}, figure.name), h("div", { class: "scroll" }, svg)];
 }

@@ -87,10 +87,11 @@ export default {
   mask: "Mask words", "mask.note": "Struck-out source words are masked.", "mask.at": "Masked in",
   scale: "Scale attention scores", "scale.note": "Scores are multiplied by this factor before the softmax: 0 gives uniform weights, large factors concentrate them on one token.", factor: "Factor", attention: "Attention",
   positions: "Positions", "positions.note": "Remove the positions of a stack, or shift them by a number of tokens.", "positions.unchanged": "unchanged", "positions.off": "off", "positions.shift": "shifted", "positions.by": "Shift in tokens",
+  "contrast.title": "What decides between the two words?", "contrast.note": "In nats: {difference}. Blue and orange are opposite signs.", "contrast.isolated": "with “{word}” isolated in the encoder: {value}",
+  "contrast.words": "Effect of each word (difference minus that with the word masked)", "contrast.patching": "Shift if the output of a head is taken from the other sentence", "contrast.attention": "Attention of the heads with the largest effect, and of the source word",
   "pronoun.title": "Pronoun test: what does “it” refer to?", "pronoun.note": "The target language must choose a pronoun, which depends on what “it” refers to. The interventions above apply here too.",
   "pronoun.sentence_a": "Sentence A", "pronoun.sentence_b": "Sentence B", "pronoun.source_word": "Source word", "pronoun.word_a": "Target word A", "pronoun.word_b": "Target word B",
-  "pronoun.absent": "The translation contains neither word.", "pronoun.unlikely": "not among the most likely tokens", "pronoun.attention": "Attention from “{word}” in each encoder head",
-  "pronoun.head": "layer and head {head}", "pronoun.missing": "“{word}” is not a token of this sentence.",
+  "pronoun.absent": "The translation contains neither word.", "pronoun.unlikely": "not among the most likely tokens",
   "ablation.title": "Change of log p({word_a}) − log p({word_b}) when each head is ablated", "ablation.run": "Ablate each head in turn", "ablation.name": "Change for each ablated head; rows are layers, columns are heads", "ablation.note": "Orange: decrease, blue: increase. Heads with a small change have little influence. Full color, in nats:",
 
   "positions.title": "Positional encodings", "positions.lead.interleaved": "Each position has a vector of sines and cosines, with high frequencies on the left and low ones on the right. It is added to the token embedding.",
