@@ -117,6 +117,28 @@ def test_long_validation_line_is_split_as_in_translation(home: Path) -> None:
     assert [text for _, _, text in found.examples] == texts
 
 
+def test_validation_splits_lines_by_the_training_text(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = []
+
+    class RecordingTranslator(Translator):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            numbers.append(self.max_sentences_per_line)
+
+    monkeypatch.setattr("seq2see.training.validation.Translator", RecordingTranslator)
+    run = Run(home, 23)
+    run.prepared()
+    builder = run.builder
+    statistics = builder.directory.read_training_text()
+    assert statistics
+    builder.directory.write_training_text(statistics.replace(max_sentences_per_line=3))
+    evaluator = builder.build_evaluator("data.valid")
+    evaluator.evaluate(builder.build_objective(), ValidationConfig(max_sentences=2))
+    assert numbers == [3]
+
+
 def test_validation_loss_skips_and_counts_long_pairs(home: Path) -> None:
     write(home, long_and_short())
     skipped = "1 pair skipped: 1 longer than batches.max_length (first: pair 2)."
