@@ -24,6 +24,7 @@ API_MODULES = (
     *("seq2see", "seq2see.translator", "seq2see.documents", "seq2see.evaluate", "seq2see.explain"),
     *("seq2see.model", "seq2see.loss", "seq2see.search", "seq2see.text", "seq2see.engines"),
     *("seq2see.bundle", "seq2see.interop", "seq2see.settings", "seq2see.data.fables"),
+    "seq2see.data.formats",
     *("seq2see.web", "seq2see.metrics", "seq2see.draw", "seq2see.errors"),
 )
 """Modules with public names, in the order of the reference."""

@@ -100,6 +100,20 @@ def test_site_contains_every_page() -> None:
     }
 
 
+def test_api_reference_contains_every_package_with_public_names() -> None:
+    stage = runpy.run_path(str(ROOT / "docs/site/stage.py"), run_name="stage")
+    exporting = {
+        ".".join(path.parent.relative_to(ROOT / "src").parts)
+        for path in ROOT.glob("src/seq2see/**/__init__.py")
+        if re.search(
+            r"(?m)^__all__ = |^ +(\w+) as \1,?$|import (\w+) as \2$", path.read_text("utf-8")
+        )
+    }
+    assert len(exporting) > 10
+    assert exporting <= set(stage["API_MODULES"])
+    assert "load" in stage["find_public_names"]("seq2see.translator")
+
+
 def test_architecture_lists_every_module() -> None:
     """If this fails, run scripts/update_doc_tables.py."""
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
