@@ -203,6 +203,24 @@ def test_interrupt_during_start_of_workers_is_one_line(command, tmp_path: Path) 
     assert process.returncode == 1
 
 
+def test_workers_that_are_starting_are_killed_on_interrupt(command, tmp_path: Path) -> None:
+    """They do not delay the end of the run, even if they are stopped."""
+    process = subprocess.Popen(
+        command(tmp_path / "run", "train.processes=2"), stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and len(workers := workers_of(process.pid)) < 2:
+        time.sleep(0.01)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert stderr == (
+        "seq2see: stopped by SIGINT; use --resume to continue from the last checkpoint\n"
+    )
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_run_survives_signal_to_one_worker(
     train_in_subprocess, two_processes: Path, command, tmp_path: Path, number: int

@@ -49,6 +49,8 @@ from seq2see.training.training_session import (
 )
 
 _MAX_RESTARTS = 3
+_STARTED = "started"
+"""First message of a worker."""
 _FAILURE_SECONDS = 1.0
 """Time to wait after the failure of a worker for the end of another one that may have caused it."""
 _POLL_SECONDS = 0.02
@@ -168,6 +170,8 @@ class LaunchedWorkers:
         self._stop_signal: signal.Signals | None = None
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self._processes: dict[Connection, BaseProcess] = {}
+        self._started: set[Connection] = set()
+        """Pipes of the workers that have imported all modules."""
         # Without what the builder has loaded in this process.
         arguments = replace(builder), create_display
         with _signals_blocked():
@@ -193,18 +197,24 @@ class LaunchedWorkers:
 
     def join(self) -> RunEnding | None:
         """Wait for the workers; return the result of the main one, or raise the error of any."""
-        running, endings = set(self._processes), []
+        running = set(self._processes)
+        endings: list[RunEnding | None] = []
         with handle_signals(self._forward_signal):
             while running:
                 for pipe in wait([*running]):
                     connection = cast("Connection", pipe)  # on Windows a PipeConnection
-                    running.remove(connection)
-                    endings.append(self._receive(connection))
+                    result = self._receive(connection)
+                    if isinstance(result, str):
+                        self._started.add(connection)
+                    else:
+                        running.remove(connection)
+                        endings.append(result)
         return next(filter(None, endings), None)
 
-    def _receive(self, pipe: Connection) -> RunEnding | None:
+    def _receive(self, pipe: Connection) -> RunEnding | str | None:
+        """Return a message of a worker: that it has started, or its result."""
         try:
-            result: RunEnding | Exception | None = pipe.recv()
+            result: RunEnding | Exception | str | None = pipe.recv()
         except EOFError:
             self._raise_killed(self._processes[pipe])
         if isinstance(result, Exception):
@@ -226,10 +236,13 @@ class LaunchedWorkers:
         raise WorkerKilledError(f"a worker process was ended {cause}")
 
     def _forward_signal(self, number: int, frame: FrameType | None) -> None:
+        """Forward a signal to the workers; those that are still starting have nothing to save."""
         del frame
         self._stop_signal = signal.Signals(number)
-        for process in self._processes.values():
-            if process.is_alive() and process.pid:
+        for pipe, process in self._processes.items():
+            if pipe not in self._started:
+                process.kill()
+            elif process.is_alive() and process.pid:
                 os.kill(process.pid, number)
 
     def end(self) -> None:
@@ -255,6 +268,7 @@ def _run_worker(
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     Thread(target=_exit_with_parent, daemon=True).start()
+    results.send(_STARTED)
     result: RunEnding | Exception | None
     try:
         with join_worker_group() as workers:
