@@ -223,6 +223,8 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    # Otherwise the runs would ignore SIGINT if this program was started in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     report, generator = KillReport(), random.Random(options.seed)
     with TemporaryDirectory() as name:
         recipe = Path(name, "reverse.toml")
