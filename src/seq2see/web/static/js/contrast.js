@@ -11,7 +11,7 @@ const MIN_SHOWN_SHIFT = 0.3; // nats: the attention of heads with smaller effect
 
 // request: the texts, the translations and the source word
 export const contrastCard = (request, signal) => [
-  h("h3", {}, t("contrast.title")), ...onDemand(PATH, request, draw, "contrast", signal),
+  h("h3", {}, t("contrast.title")), ...onDemand(PATH, request, t("contrast.run"), draw, "contrast", signal),
 ];
 
 function draw(contrast) {

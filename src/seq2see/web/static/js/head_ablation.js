@@ -20,14 +20,14 @@ export function contrastivePair(trace, index, [wordA, wordB]) {
 
 export const headAblationCard = (request, words, key, signal) => [
   h("h3", {}, t("ablation.title", { word_a: words[0], word_b: words[1] })),
-  ...onDemand(PATH, request, (response) => figureOf(response, key), `head-ablation:${key}`, signal),
+  ...onDemand(PATH, request, t("ablation.run"), (response) => figureOf(response, key), `head-ablation:${key}`, signal),
 ];
 
 // Returns a button that sends the request, or what is drawn of the response if it is cached.
-export function onDemand(path, request, draw, key, signal) {
+export function onDemand(path, request, label, draw, key, signal) {
   const status = h("p", { class: "status", role: "status" });
   const body = h("div", { class: "scroll" });
-  const start = button(t("ablation.run"), () => run(), { disabled: !isServed, data: { key } });
+  const start = button(label, () => run(), { disabled: !isServed, data: { key } });
   const response = cachedResponse(path, request);
   if (response) replaceContent(body, draw(response));
   async function run() {

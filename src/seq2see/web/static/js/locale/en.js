@@ -87,7 +87,7 @@ export default {
   mask: "Mask words", "mask.note": "Struck-out source words are masked.", "mask.at": "Masked in",
   scale: "Scale attention scores", "scale.note": "Scores are multiplied by this factor before the softmax: 0 gives uniform weights, large factors concentrate them on one token.", factor: "Factor", attention: "Attention",
   positions: "Positions", "positions.note": "Remove the positions of a stack, or shift them by a number of tokens.", "positions.unchanged": "unchanged", "positions.off": "off", "positions.shift": "shifted", "positions.by": "Shift in tokens",
-  "contrast.title": "What decides between the two words?", "contrast.note": "In nats: {difference}. Blue and orange are opposite signs.", "contrast.isolated": "with “{word}” isolated in the encoder: {value}",
+  "contrast.title": "What decides between the two words?", "contrast.run": "Measure words and heads", "contrast.note": "In nats: {difference}. Blue and orange are opposite signs.", "contrast.isolated": "with “{word}” isolated in the encoder: {value}",
   "contrast.words": "Effect of each word (difference minus that with the word masked)", "contrast.patching": "Shift if the output of a head is taken from the other sentence", "contrast.attention": "Attention of the heads with the largest effect, and of the source word",
   "pronoun.title": "Pronoun test: what does “it” refer to?", "pronoun.note": "The target language must choose a pronoun, which depends on what “it” refers to. The interventions above apply here too.",
   "pronoun.sentence_a": "Sentence A", "pronoun.sentence_b": "Sentence B", "pronoun.source_word": "Source word", "pronoun.word_a": "Target word A", "pronoun.word_b": "Target word B",

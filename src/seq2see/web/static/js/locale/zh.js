@@ -87,7 +87,7 @@ export default {
   mask: "掩码词语", "mask.note": "划掉的原文词被掩码。", "mask.at": "掩码范围",
   scale: "缩放注意力分数", "scale.note": "softmax 之前把分数乘以这个因子：0 得到均匀的权重，大的因子使权重集中在一个词元上。", factor: "因子", attention: "注意力",
   positions: "位置", "positions.note": "去掉一个栈的位置，或把位置平移若干个词元。", "positions.unchanged": "不变", "positions.off": "关闭", "positions.shift": "平移", "positions.by": "平移的词元数",
-  "contrast.title": "是什么决定了这两个词的选择？", "contrast.note": "单位为 nat：{difference}。蓝色与橙色表示相反的符号。", "contrast.isolated": "在编码器中隔离“{word}”后：{value}",
+  "contrast.title": "是什么决定了这两个词的选择？", "contrast.run": "测量各词与各头的影响", "contrast.note": "单位为 nat：{difference}。蓝色与橙色表示相反的符号。", "contrast.isolated": "在编码器中隔离“{word}”后：{value}",
   "contrast.words": "每个词的影响（差值减去屏蔽该词后的差值）", "contrast.patching": "用另一句的输出替换某个头时的变化", "contrast.attention": "影响最大的头以及该原文词的注意力",
   "pronoun.title": "代词测试：“it”指什么？", "pronoun.note": "目标语言必须选择代词，这取决于“it”指什么。上面的干预在这里同样有效。",
   "pronoun.sentence_a": "句子 A", "pronoun.sentence_b": "句子 B", "pronoun.source_word": "原文词", "pronoun.word_a": "译文词 A", "pronoun.word_b": "译文词 B",
