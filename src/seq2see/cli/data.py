@@ -99,7 +99,7 @@ def clean(
     corpus_options: CorpusOptions,
     test_files: Annotated[list[str] | None, typer.Option("--test-set", metavar="FILE")] = None,
 ) -> None:
-    """Remove faulty pairs from a parallel corpus.
+    """Remove faulty pairs from a parallel corpus, or faulty lines from one text file.
 
     Writes the pairs that pass all rules, and the rejected pairs with their reasons. Regions where
     the target is some lines late or early are realigned. Pairs are rejected if they are empty,
@@ -121,9 +121,14 @@ def clean(
     """
     from seq2see.data.corpus_splitting_and_writing import REJECTED_FILE
 
+    is_one_sided = corpus_options.is_one_text_file
+    if is_one_sided:
+        corpus_options = corpus_options.duplicate_file()
     with corpus_options.open() as corpus:
         test_set = _read_test_set(test_files, corpus)
-        suffixes = inputs.side_suffixes(corpus.languages)
+        suffixes: tuple[str, ...] = inputs.side_suffixes(corpus.languages)
+        if is_one_sided:
+            suffixes = (inputs.infer_language(corpus_options.files[0]) or "txt",)
         counts = inputs.write_clean_corpus(corpus, output, suffixes, test_set)
     for rule, count in counts.most_common():
         typer.echo(f"{count:>12,}  {rule.replace('_', ' ')}", err=True)

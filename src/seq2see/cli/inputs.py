@@ -174,17 +174,23 @@ def format_corpus_name(files: list[str]) -> str:
 def write_clean_corpus(
     corpus: CombinedCorpus, directory: Path, suffixes: Sequence[str], test_set: Corpus | None = None
 ) -> Counter[str]:
-    """Write the accepted and the rejected pairs of a corpus; return the number per rule."""
+    """Write the accepted and the rejected pairs of a corpus; return the number per rule.
+
+    With one suffix, the corpus is text without translations.
+    """
     from seq2see.cli.corpus_and_translation_progress import show_corpus_progress
     from seq2see.data.corpus_splitting_and_writing import write_accepted_and_rejected_pairs
     from seq2see.data.quality.analysis_and_filtering import accept_or_reject_pairs
+    from seq2see.data.quality.rules import ONE_SIDED_RULES, QualityConfig
+
+    config = QualityConfig(clean_rules=ONE_SIDED_RULES) if len(suffixes) == 1 else QualityConfig()
 
     def print_message(message: str) -> None:
         typer.echo(f"seq2see: {message}", err=True)
 
     with show_corpus_progress() as on_stage:
         results = accept_or_reject_pairs(
-            corpus, None, corpus.languages, test_set, on_stage, print_message
+            corpus, config, corpus.languages, test_set, on_stage, print_message
         )
         return write_accepted_and_rejected_pairs(results, directory, suffixes)
 

@@ -128,6 +128,21 @@ class CorpusOptions:
         """Name of the corpus for messages."""
         return inputs.format_corpus_name(self.files)
 
+    @property
+    def is_one_text_file(self) -> bool:
+        """Whether this is text without translations."""
+        from seq2see.data.formats.sniffing import find_corpus_format
+
+        path = Path(self.files[0])
+        is_text = self.format_name == "text" or find_corpus_format(str(path)) is None
+        return len(self.files) == 1 and path.is_file() and is_text
+
+    def duplicate_file(self) -> CorpusOptions:
+        """Return the options for a text file that is its own translation."""
+        language = inputs.infer_language(self.files[0])
+        languages = self.languages or (f"{language},{language}" if language else None)
+        return replace(self, files=self.files * 2, languages=languages)
+
     @contextmanager
     def open(self) -> Iterator[CombinedCorpus]:
         """Yield the corpus, and print what was detected in its files.

@@ -60,8 +60,11 @@ def check_not_existing(paths: Iterable[Path]) -> None:
 
 
 def write_pair(files: Sequence[TextIO], pair: SentencePair) -> None:
-    """Write one line to each of two files; line breaks inside a text become spaces."""
-    for file, text in zip(files, pair, strict=True):
+    """Write one line to each of two files, or the source to one file.
+
+    Line breaks inside a text become spaces.
+    """
+    for file, text in zip(files, pair, strict=False):
         file.write(replace_line_breaks(text) + "\n")
 
 
@@ -141,20 +144,20 @@ def write_accepted_and_rejected_pairs(
 ) -> Counter[str]:
     """Write `clean.en`, `clean.de`, and `rejected.tsv` with line, rule, reason, source and target.
 
-    Returns the number of pairs that were `accepted`, and that each rule rejected. Raises InputError
-    if all pairs would be rejected.
+    With one extension, only the sources are written. Returns the number of pairs that were
+    `accepted`, and that each rule rejected. Raises InputError if all pairs would be rejected.
     """
     counts = Counter[str]()
     names = [*(f"clean.{extension}" for extension in extensions), REJECTED_FILE]
-    with open_new_files_atomically(directory, names) as (source, target, rejected):
+    with open_new_files_atomically(directory, names) as (*sides, rejected):
         for line, (pair, violation) in enumerate(results, 1):
             if violation:
-                cells = str(line), violation.rule, violation.reason, *pair
+                cells = str(line), violation.rule, violation.reason, *pair[: len(sides)]
                 plain = (replace_line_breaks(cell).replace("\t", " ") for cell in cells)
                 rejected.write("\t".join(plain) + "\n")
                 counts[violation.rule] += 1
             else:
-                write_pair((source, target), pair)
+                write_pair(sides, pair)
                 counts["accepted"] += 1
         if counts and not counts["accepted"]:
             raise InputError(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from seq2see.cli.data import clean
 from seq2see.cli.init_splits_and_recipe import init
 from seq2see.cli.options import CorpusOptions
 from seq2see.errors import InputError
@@ -71,3 +72,18 @@ def test_existing_directory_is_replaced_only_with_force(directory: Path) -> None
     (directory / "en-de" / "notes.txt").touch()
     with pytest.raises(InputError, match="because it has notes.txt, which is not a file of"):
         run("a.en", "a.de", force=True)
+
+
+def test_text_without_translations_is_cleaned(directory: Path) -> None:
+    lines = ["Der Hund läuft.", "", "Die Katze \ufffd.", "Der Hund läuft.", "Ein Satz."]
+    (directory / "mono.de").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    options = {"languages": None, "columns": None, "format_name": None, "test_files": None}
+    clean(output=Path("out"), files=["mono.de"], **options)
+    assert (directory / "out" / "clean.de").read_text("utf-8") == "Der Hund läuft.\nEin Satz.\n"
+    rows = (directory / "out" / "rejected.tsv").read_text("utf-8").splitlines()
+    assert [row.split("\t")[:2] for row in rows] == [
+        ["2", "empty"],
+        ["3", "broken_encoding"],
+        ["4", "duplicate"],
+    ]
+    assert rows[2].split("\t")[3:] == ["Der Hund läuft."]

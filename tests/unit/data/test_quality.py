@@ -902,3 +902,33 @@ def test_filtered_corpus_is_clean(pairs: list[SentencePair]) -> None:
     report = analyze_corpus(accepted, languages=LANGUAGES)
     assert report.is_clean, [finding.text for finding in report.findings]
     assert len(accepted) >= 1070
+
+
+def find_violated_rules(pairs: list[SentencePair]) -> list[str | None]:
+    violations = [violation for _, violation in accept_or_reject_pairs(pairs, ALL_RULES)]
+    return [violation.rule if violation else None for violation in violations]
+
+
+ALL_RULES = QualityConfig(clean_rules=RULES)
+
+
+def test_header_rows_are_found() -> None:
+    pairs = [("en", "de"), ("A dog.", "Ein Hund."), ("it", "es"), ("English", "German")]
+    expected = ["header", None, None, "header"]
+    assert find_violated_rules([SentencePair(*pair) for pair in pairs]) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ('"He said ""yes""."', True),
+        ('"The first part', True),
+        ('the last part"', True),
+        ('"Yes."', False),
+        ('"Yes," she said, "and no."', False),
+        ('A 5" disk', False),
+    ],
+)
+def test_leftover_quotes_are_found(source: str, is_found: bool) -> None:
+    expected = ["leftover_quotes" if is_found else None]
+    assert find_violated_rules([SentencePair(source, "Ein Satz.")]) == expected

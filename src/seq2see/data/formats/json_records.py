@@ -7,6 +7,7 @@ languages, or a source and a target, or that are the only two with text.
 from __future__ import annotations
 
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -14,13 +15,12 @@ from typing import Any
 
 from seq2see.data.formats.column_names import choose_columns, parse_column_name
 from seq2see.data.formats.opened_corpus import CorpusRequest, OpenedCorpus
-from seq2see.data.readers import SentencePair, read_lines
+from seq2see.data.readers import READ_BYTES, SentencePair, open_decompressed_binary, read_lines
 from seq2see.data.text_encodings import detect_encoding
 from seq2see.errors import InputError
 from seq2see.text.normalization import check_surrogates
 
 _SAMPLE_RECORDS = 100
-_READ_CHARACTERS = 1 << 18
 _WHITE_SPACE = " \t\r\n"
 
 NumberedRecord = tuple[str, Any]
@@ -150,8 +150,7 @@ def _read_json_lines(path: str, encoding: str) -> Iterator[NumberedRecord]:
 
 def _read_json(path: str, encoding: str) -> Iterator[NumberedRecord]:
     """Yield the records of a JSON file."""
-    lines = (f"{line}\n" for line in read_lines(path, 0, None, encoding))
-    stream = _JsonStream(lines, path)
+    stream = _JsonStream(_read_text(path, encoding), path)
     if stream.next_character() == "[":
         yield from ((f"record {n}", each) for n, each in enumerate(stream.read_list(), 1))
         return
@@ -164,15 +163,27 @@ def _read_json(path: str, encoding: str) -> Iterator[NumberedRecord]:
     yield from ((f"record {n}", each) for n, each in enumerate(_find_records(content, path), 1))
 
 
+def _read_text(path: str, encoding: str) -> Iterator[str]:
+    """Yield the text of a file in pieces, since it may have a single line."""
+    decoder = getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
+    with open_decompressed_binary(path) as file:
+        try:
+            for block in iter(lambda: file.read(READ_BYTES), b""):
+                yield decoder.decode(block)
+            yield decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} must be {encoding.upper()}, but: {error.reason}") from None
+
+
 class _JsonStream:
     """Parses JSON values one after the other, from a text that is read in pieces."""
 
-    def __init__(self, lines: Iterator[str], path: str) -> None:
-        self._lines = lines
+    def __init__(self, pieces: Iterator[str], path: str) -> None:
+        self._pieces = pieces
         self._path = path
         self._text = ""
         self._offset = 0
-        self._num_read = 0
+        self._num_lines = 1
         self._decoder = json.JSONDecoder()
 
     def next_character(self) -> str:
@@ -186,13 +197,13 @@ class _JsonStream:
             if not self._read_more():
                 return ""
 
-    def _read_more(self, min_characters: int = _READ_CHARACTERS) -> bool:
-        """Append the next lines; return False at the end of the text."""
+    def _read_more(self, min_characters: int = 1) -> bool:
+        """Append the next pieces; return False at the end of the text."""
         parts, length = [self._text[self._offset :]], 0
-        for line in self._lines:
-            parts.append(line)
-            length += len(line)
-            self._num_read += 1
+        for piece in self._pieces:
+            parts.append(piece)
+            length += len(piece)
+            self._num_lines += piece.count("\n")
             if length >= min_characters:
                 break
         self._text, self._offset = "".join(parts), 0
@@ -216,7 +227,7 @@ class _JsonStream:
             except RecursionError:
                 raise self._error("it is nested too deeply") from None
             except json.JSONDecodeError as error:
-                if not self._read_more(max(len(self._text), _READ_CHARACTERS)):
+                if not self._read_more(len(self._text)):
                     raise self._error(error.msg, error.pos) from None
 
     def read_list(self) -> Iterator[Any]:
@@ -238,8 +249,8 @@ class _JsonStream:
             raise self._error("there is text after the list", self._offset)
 
     def _error(self, message: str, position: int = 0) -> InputError:
-        line = self._num_read - self._text.count("\n", position) + (position < len(self._text))
-        return InputError(f"{self._path}, line {max(line, 1)} must be JSON, but: {message}")
+        line = self._num_lines - self._text.count("\n", position)
+        return InputError(f"{self._path}, line {line} must be JSON, but: {message}")
 
 
 def _find_records(content: Any, path: str) -> Iterator[Any]:

@@ -48,6 +48,7 @@ LanguagePair = tuple[str, str] | None
 _SEVERITIES: Sequence[Severity] = ("fault", "warning", "note")
 _TEXTS: Mapping[str, str] = {
     "empty": "one side has no words",
+    "header": "names of columns instead of a sentence and its translation",
     "broken_encoding": "characters with a wrong encoding; if possible, read the files in the "
     "right encoding",
     "too_long": "more than {max_words} on one side, too long for training",
@@ -61,6 +62,8 @@ _TEXTS: Mapping[str, str] = {
     "wrong_language": "one side seems to be in another language",
     "length_ratio": "the target is much too long or too short for its source: {cause}",
     "misaligned": "the sides are unlikely to be translations of each other: {cause}",
+    "leftover_quotes": "quotation marks of a table in the text: read it with --format csv, or "
+    "remove them",
     "number_mismatch": "numbers on both sides, but none in common: other units and times, or "
     "errors",
     "carriage_returns": "carriage returns inside lines, which do not end a line; if they should, "
@@ -69,10 +72,11 @@ _TEXTS: Mapping[str, str] = {
 """Texts of findings that are counts of pairs; `shifted` has one finding per region instead."""
 _FIXED_SEVERITIES: Mapping[str, Severity] = {
     "in_test_set": "warning",
+    "leftover_quotes": "warning",
     "number_mismatch": "note",
     "carriage_returns": "warning",
 }
-_RELIABLE_RULES = {"empty", "broken_encoding", "too_long", "swapped"}
+_RELIABLE_RULES = {"empty", "header", "broken_encoding", "too_long", "swapped"}
 """A few violations are a warning; the other rules may be wrong, or do little harm."""
 _LONE_CARRIAGE_RETURN = re.compile(r"\r(?!\n)")
 _SPACE_PIECE = "\u2581"

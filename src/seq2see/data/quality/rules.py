@@ -20,6 +20,7 @@ from ftfy.badness import BADNESS_RE
 from pydantic import Field
 
 from seq2see.config import Config
+from seq2see.data.formats.column_names import are_column_names
 from seq2see.data.quality.statistics_and_models import SIDE_NAMES, CorpusModel
 from seq2see.data.quality.translation_lexicon import assign_cross_validation_folds
 from seq2see.data.quality.words_and_word_ids import (
@@ -49,6 +50,8 @@ _CLOSING_MARKS = "»”’…"
 _MARKUP = re.compile(
     r"</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>|&(?:[a-z]{2,8}|#\d{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE
 )
+_CSV_CELL = re.compile(r'"(?:[^"]|"")*"')
+_MAX_HEADER_CHARACTERS = 40
 _NUMBER = re.compile(r"\d+")
 MAX_IDENTICAL_WORDS = 4
 """Maximum number of words that source and target may have if they are identical, as names and
@@ -113,6 +116,14 @@ def _extract_numbers(text: str) -> set[str]:
     return {number.rstrip("0") for number in digits} - {""}
 
 
+def _has_leftover_quotes(text: str) -> bool:
+    """Return whether a text has the quotes of a CSV cell, or only the first or last of them."""
+    text = text.strip()
+    if _CSV_CELL.fullmatch(text) and '""' in text[1:-1]:
+        return True
+    return text.count('"') == 1 and (text.startswith('"') or text.endswith('"'))
+
+
 class _RuleChecker:
     """Checks the pairs of a block.
 
@@ -165,6 +176,15 @@ class _RuleChecker:
             return f"the {SIDE_NAMES[has_words.index(False)]} has no words"
         is_blank = not all(text.strip() for text in pair)
         return "both sides have no words" if is_blank and not any(has_words) else ""
+
+    def header(self, index: int) -> str:
+        """The first row of a table is not a pair, also inside of tables that were joined."""
+        source, target = self._pairs[index]
+        is_short = max(len(source), len(target)) <= _MAX_HEADER_CHARACTERS
+        # After the first line, two letters are rather words: "it" and "es".
+        may_be_codes = self._first_index + index == 0 or max(len(source), len(target)) > 2
+        is_header = is_short and may_be_codes and are_column_names(source, target)
+        return "the sides are names of columns" if is_header else ""
 
     def broken_encoding(self, index: int) -> str:
         for side, text in zip(SIDE_NAMES, self._pairs[index], strict=True):
@@ -227,6 +247,12 @@ class _RuleChecker:
         is_misaligned = self.misalignment_scores[index] >= _MISALIGNMENT_THRESHOLD
         return "the words are unlikely translations" if is_misaligned else ""
 
+    def leftover_quotes(self, index: int) -> str:
+        for side, text in zip(SIDE_NAMES, self._pairs[index], strict=True):
+            if '"' in text and _has_leftover_quotes(text):
+                return f"the {side} has quotes of a table"
+        return ""
+
     def number_mismatch(self, index: int) -> str:
         return "the numbers differ" if have_no_common_number(*self._pairs[index]) else ""
 
@@ -241,6 +267,15 @@ RULES = tuple(
     if callable(member) and not name.startswith("_")
 )
 """In the order in which they are checked: a pair counts for the first rule that it violates."""
+ONE_SIDED_RULES = (
+    "empty",
+    "broken_encoding",
+    "too_long",
+    "duplicate",
+    "in_test_set",
+    "wrong_language",
+)
+"""Rules that apply to text without translations."""
 if TYPE_CHECKING:
     RuleName = str
 else:
@@ -250,9 +285,10 @@ else:
 class QualityConfig(Config):
     """Rules for removing pairs, and settings of the analysis."""
 
-    clean_rules: tuple[RuleName, ...] = Field(default=RULES[:-1], strict=False)
-    """Rules whose pairs are removed when cleaning. By default all but `number_mismatch`, because
-    units and times may differ in correct translations."""
+    clean_rules: tuple[RuleName, ...] = Field(default=RULES[:-2], strict=False)
+    """Rules whose pairs are removed when cleaning. By default all but `leftover_quotes`, whose
+    tables should be read again, and `number_mismatch`, because units and times may differ in
+    correct translations."""
     max_words: int = Field(default=250, ge=1)
     """Maximum number of words per side (characters in Chinese and similar scripts)."""
     num_examples: int = Field(default=5, ge=0)
