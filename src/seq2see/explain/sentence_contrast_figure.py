@@ -79,17 +79,10 @@ def _difference(contrast: SentenceContrast) -> str:
     return f"log p({contrast.first_token}) − log p({contrast.second_token})"
 
 
-def _effect_scale(contrast: SentenceContrast) -> float:
-    """Return the range of the axes: the largest preference or effect of a word."""
-    values = [sentence.preference for sentence in contrast.sentences]
-    for sentence in contrast.sentences:
-        values += [v for word in sentence.words for v in (word.occlusion, word.gradient)]
-    return 1.1 * max(MIN_SCALE, *map(abs, values))
-
-
 def _draw_preferences(axes: Axes, contrast: SentenceContrast) -> None:
     """Draw the preference on each sentence, and that with the pronoun isolated."""
-    scale = _effect_scale(contrast)
+    preferences = [abs(sentence.preference) for sentence in contrast.sentences]
+    scale = 1.2 * max(MIN_SCALE, *preferences)
     for index, (sentence, color) in enumerate(zip(contrast.sentences, _COLORS, strict=True)):
         axes.barh(index, sentence.preference, color=color, height=0.5)
         side = "left" if sentence.preference > 0 else "right"
@@ -109,22 +102,27 @@ def _draw_preferences(axes: Axes, contrast: SentenceContrast) -> None:
 
 
 def _draw_word_effects(axes: Axes, contrast: SentenceContrast) -> None:
-    """Draw the effect of each word, with bars of both sentences side by side."""
-    scale = _effect_scale(contrast)
+    """Draw the effect of each word in both sentences, before its difference between them."""
+    labels = _word_labels(contrast)
+    occlusions = [[word.occlusion for word in each.words] for each in contrast.sentences]
+    if len(occlusions[0]) == len(occlusions[1]):
+        differences = np.subtract(occlusions[0], occlusions[1])
+        axes.bar(range(len(labels)), differences, 0.86, color="#d8dbe0", label="difference")
     for index, (sentence, color) in enumerate(zip(contrast.sentences, _COLORS, strict=True)):
         x = np.arange(len(sentence.words)) + _BAR_WIDTH * (index - 0.5)
-        occlusions = [word.occlusion for word in sentence.words]
-        axes.bar(x, occlusions, _BAR_WIDTH, color=color, label="word masked" if not index else None)
+        label = f"sentence {index + 1}, word masked"
+        axes.bar(x, occlusions[index], _BAR_WIDTH, color=color, label=label)
         gradients = [word.gradient for word in sentence.words]
-        label = "integrated gradient" if index == 0 else None
-        axes.plot(x, gradients, "o", mfc="white", mec="black", markersize=3.5, label=label)
+        label = "" if index else "integrated gradient"
+        axes.plot(x, gradients, "o", mfc="white", mec=draw.GRAY, markersize=3, label=label)
+    scale = 1.05 * max(map(abs, axes.dataLim.intervaly))
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.set(ylim=(-scale, scale), xlim=(-0.6, len(_word_labels(contrast)) - 0.4))
+    axes.set(ylim=(-max(scale, MIN_SCALE), max(scale, MIN_SCALE)), xlim=(-0.6, len(labels) - 0.4))
     axes.set_ylabel(f"← {contrast.second_token}   nats   {contrast.first_token} →")
-    axes.set_xticks(range(len(_word_labels(contrast))), _word_labels(contrast))
+    axes.set_xticks(range(len(labels)), labels)
     axes.tick_params(length=0)
-    axes.set_title(f"Effect of each word on {_difference(contrast)}")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), fontsize=8, ncols=2, borderaxespad=0)
+    axes.set_title(f"Effect of each word on {_difference(contrast)}", pad=18)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=8, ncols=4, borderaxespad=0)
 
 
 def _word_labels(contrast: SentenceContrast) -> list[str]:
@@ -155,7 +153,7 @@ def _column_order(column: str) -> tuple[int, int]:
 
 def _draw_patching(axes: Axes, contrast: SentenceContrast, grid: draw.Heatmap) -> None:
     """Draw how far each head moves the preference, or why this was not measured."""
-    axes.set_title("Output taken from the other sentence:\nchange of the preference (nats)")
+    axes.set_title("Shift if one output is taken\nfrom the other sentence (nats)")
     if contrast.patching_problem:
         axes.axis("off")
         lines = "\n".join(textwrap.wrap(contrast.patching_problem, 40))
@@ -166,6 +164,9 @@ def _draw_patching(axes: Axes, contrast: SentenceContrast, grid: draw.Heatmap) -
     axes.imshow(
         np.multiply(grid.values, math.copysign(1, difference)), cmap="PRGn", vmin=-scale, vmax=scale
     )
+    for (row, column), value in np.ndenumerate(np.abs(grid.values)):
+        if value >= 0.5:
+            axes.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=7)
     axes.set_xticks(range(len(grid.column_labels)), grid.column_labels, rotation=90)
     axes.set_yticks(range(len(grid.row_labels)), grid.row_labels)
     draw.style_axes_frame(axes)
@@ -202,5 +203,7 @@ def _draw_attention(axes: Axes, contrast: SentenceContrast, rows: Sequence[_Atte
     axes.set_xticks(range(len(labels)), labels)
     axes.set_yticks(range(len(rows)), [row.label for row in rows])
     axes.yaxis.tick_right()
-    axes.set_title(f"Attention of heads with an effect of {MIN_SHOWN_SHIFT} nats or more")
+    axes.set_title(
+        f"Attention of “{contrast.pronoun}”, and of heads that shift {MIN_SHOWN_SHIFT} nats or more"
+    )
     draw.style_axes_frame(axes)
