@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -156,10 +157,11 @@ def find_word_offsets(text: str, piece_starts: set[int]) -> list[tuple[int, int]
     Words in scripts without spaces are split at the starts of pieces.
     """
     offsets = []
+    starts = sorted(piece_starts)
     for match in _WORD.finditer(text):
         start, end = match.span()
         if UNSPACED_CHARACTER.search(match[0]):
-            inner = [each for each in sorted(piece_starts) if start < each < end]
+            inner = starts[bisect_right(starts, start) : bisect_left(starts, end)]
             offsets += list(zip([start, *inner], [*inner, end], strict=True))
         else:
             offsets.append((start, end))

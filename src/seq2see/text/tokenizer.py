@@ -11,11 +11,12 @@ import hashlib
 import json
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -373,18 +374,68 @@ def build_offset_mapper(normalized: str, text: str) -> Callable[[int], int]:
     start = text.find(normalized)
     if start >= 0:
         return lambda offset: offset + start
-    blocks = SequenceMatcher(None, normalized, text, autojunk=False).get_matching_blocks()
+    blocks = _find_matching_blocks(normalized, text)
 
     def map_offset(offset: int) -> int:
-        best = blocks[0]
-        for block in blocks:
-            if block.a <= offset:
-                best = block
-        if offset < best.a:
+        index = bisect_right(blocks, offset, key=lambda block: block.a)
+        if not index:
             return 0
+        best = blocks[index - 1]
         return min(best.b + min(offset - best.a, best.size), len(text))
 
     return map_offset
+
+
+_MATCHING_WINDOW = 256
+"""Number of characters that are compared at once. `SequenceMatcher` takes time in the order of n³
+for a text that repeats a few characters."""
+
+
+def _find_matching_blocks(normalized: str, text: str) -> list[Match]:
+    """Return the equal parts of two texts in order, and an empty one at their ends.
+
+    The texts are compared in overlapping windows, so a longer part that only one text has is not
+    recognized.
+    """
+    blocks: list[Match] = []
+    a = b = 0
+    while max(len(normalized) - a, len(text) - b) > _MATCHING_WINDOW:
+        own, other = normalized[a : a + _MATCHING_WINDOW], text[b : b + _MATCHING_WINDOW]
+        if not own or not other:
+            return [*blocks, Match(len(normalized), len(text), 0)]
+        if num_equal := _count_equal_characters(own, other):
+            blocks.append(Match(a, b, num_equal))
+            a, b = a + num_equal, b + num_equal
+            continue
+        if other[0].isspace() and not own[0].isspace():
+            b += len(other) - len(other.lstrip())
+            continue
+        half = a + _MATCHING_WINDOW // 2
+        found = _match_window(own, other, a, b)
+        inside = [
+            Match(each.a, each.b, min(each.size, half - each.a)) for each in found if each.a < half
+        ]
+        blocks += inside
+        if inside:
+            a, b = inside[-1].a + inside[-1].size, inside[-1].b + inside[-1].size
+        elif found:
+            a, b = found[0].a, found[0].b
+        else:
+            a, b = a + _MATCHING_WINDOW // 2, b + _MATCHING_WINDOW // 2
+    blocks += _match_window(normalized[a:], text[b:], a, b)
+    return [*blocks, Match(len(normalized), len(text), 0)]
+
+
+def _count_equal_characters(text: str, other: str) -> int:
+    """Return the length of the beginning that two texts share."""
+    pairs = zip(text, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _match_window(normalized: str, text: str, a: int, b: int) -> list[Match]:
+    """Return the equal parts of two texts that start at these offsets."""
+    matcher = SequenceMatcher(None, normalized, text, autojunk=False)
+    return [Match(a + i, b + j, size) for i, j, size in matcher.get_matching_blocks() if size]
 
 
 def _skip_spaces(text: str, start: int, end: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, starmap
@@ -106,10 +107,11 @@ def align_words(
 
 
 def _find_pieces_by_word(text: str, pieces: Sequence[Offsets]) -> dict[Offsets, list[int]]:
-    """Return the indices of the pieces that overlap each word of a text."""
-    words = find_word_offsets(text, {start for start, _ in pieces})
+    """Return the indices of the pieces that overlap each word; they must be in order."""
+    starts, ends = [start for start, _ in pieces], [end for _, end in pieces]
+    words = find_word_offsets(text, set(starts))
     return {
-        (start, end): [i for i, (a, b) in enumerate(pieces) if a < end and b > start]
+        (start, end): list(range(bisect_right(ends, start), bisect_left(starts, end)))
         for start, end in words
     }
 
