@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from seq2see.lab.attention.steps import self_attention
-from seq2see.lab.bench import Bench
-from seq2see.lab.experiment import Finding, Verdict
-from seq2see.lab.gallery.catalogue import ELSEWHERE
-from seq2see.lab.heads import multihead
-from seq2see.lab.registry import chosen
-from seq2see.lab.runner import run_one
-from seq2see.lab.scaling.softmax import third
+from seq2see.lab.old.attention.steps import self_attention
+from seq2see.lab.old.bench import Bench
+from seq2see.lab.old.experiment import Finding, Verdict
+from seq2see.lab.old.gallery.catalogue import ELSEWHERE
+from seq2see.lab.old.heads import multihead
+from seq2see.lab.old.registry import chosen
+from seq2see.lab.old.runner import run_one
+from seq2see.lab.old.scaling.softmax import third
 from seq2see.model import DotProductAttention
 from seq2see.model.attention import SelfAttention
 
@@ -90,7 +90,7 @@ def test_a_softmax_that_does_not_take_the_maximum_away_is_found_out(
     def naive(scores: Tensor, hidden: Tensor | None) -> Tensor:
         return scores.exp() / scores.exp().sum(-1, keepdim=True)
 
-    monkeypatch.setattr("seq2see.lab.scaling.softmax.masked_softmax", naive)
+    monkeypatch.setattr("seq2see.lab.old.scaling.softmax.masked_softmax", naive)
     assert not found(4, tmp_path).met
     assert torch.isnan(torch.tensor(third(400)))
 
@@ -136,7 +136,7 @@ def test_what_is_said_of_time_is_what_was_measured(
 ) -> None:
     """The first is one head, or the RNN at each of three lengths; the second comes behind it."""
     times = iter([first] * (1 if number == 27 else 3) + [second] * 3)
-    monkeypatch.setattr(f"seq2see.lab.{clock}", lambda work, repeats=1: next(times))
+    monkeypatch.setattr(f"seq2see.lab.old.{clock}", lambda work, repeats=1: next(times))
     reason = found(number, tmp_path).reason
     assert f"{said[number == 22]} times as long" in reason.en
     assert f"{said[number == 22]} 倍" in reason.zh

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from seq2see.errors import ConfigError
-from seq2see.lab import fables, words
-from seq2see.lab.bench import DIGITS, Bench, Lesson, exactness, pairs
-from seq2see.lab.ear import Ear, cut, encoder_heads, silenced
-from seq2see.lab.expectation import (
+from seq2see.lab.old import fables, words
+from seq2see.lab.old.bench import DIGITS, Bench, Lesson, exactness, pairs
+from seq2see.lab.old.ear import Ear, cut, encoder_heads, silenced
+from seq2see.lab.old.expectation import (
     NOTED,
     Expectation,
     at_least,
@@ -29,12 +29,12 @@ from seq2see.lab.expectation import (
     near,
     number,
 )
-from seq2see.lab.experiment import Experiment, Figure, Finding, Measurement, Text, Verdict
-from seq2see.lab.pictures import bars, curves, grids
-from seq2see.lab.registry import chosen, experiments
-from seq2see.lab.report import report
-from seq2see.lab.runner import Outcome, run, run_one
-from seq2see.lab.table import markdown, plain
+from seq2see.lab.old.experiment import Experiment, Figure, Finding, Measurement, Text, Verdict
+from seq2see.lab.old.pictures import bars, curves, grids
+from seq2see.lab.old.registry import chosen, experiments
+from seq2see.lab.old.report import report
+from seq2see.lab.old.runner import Outcome, run, run_one
+from seq2see.lab.old.table import markdown, plain
 from seq2see.model import AttentionModuleId, ModelConfig, Transformer
 from seq2see.training.config import build_demo_config
 
@@ -48,7 +48,7 @@ SMALL = Lesson(
 
 @pytest.fixture(autouse=True)
 def few_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2see.lab.bench.HELD_OUT", 10)
+    monkeypatch.setattr("seq2see.lab.old.bench.HELD_OUT", 10)
 
 
 def an_experiment(value: float, needs_full: bool = False, figures: tuple[Figure, ...] = ()):
@@ -193,7 +193,7 @@ def test_a_translator_of_another_recipe_is_not_taken_for_this_one(
         (home / "model.safetensors").touch()
 
     monkeypatch.setattr(fables, "learn_fables", learn)
-    monkeypatch.setattr("seq2see.lab.bench.Bundle.load", lambda home: home)
+    monkeypatch.setattr("seq2see.lab.old.bench.Bundle.load", lambda home: home)
     first = Bench(tmp_path).fables()
     assert Bench(tmp_path).fables() == first
     found = {first, Bench(tmp_path).fables(seed=2), Bench(tmp_path, full=True).fables()}

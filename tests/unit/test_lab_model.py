@@ -11,18 +11,18 @@ from xml.etree import ElementTree as ET
 import pytest
 import torch
 
-from seq2see.lab.bench import Bench, Lesson
-from seq2see.lab.decoding.beams import worked_beam
-from seq2see.lab.decoding.long import LINFORMER, Way
-from seq2see.lab.experiment import EXPERIMENTS, Figure, Finding
-from seq2see.lab.gallery import blocks, catalogue, matrices
-from seq2see.lab.masks.future import keep_mask_softmax
-from seq2see.lab.normalisation.residual import NoResidual, without_residual
-from seq2see.lab.positions.notes_code import in_place_table
-from seq2see.lab.positions.rotation import rotation_by
-from seq2see.lab.registry import experiments
-from seq2see.lab.training import six_words
-from seq2see.lab.training.tables import base_parameters
+from seq2see.lab.old.bench import Bench, Lesson
+from seq2see.lab.old.decoding.beams import worked_beam
+from seq2see.lab.old.decoding.long import LINFORMER, Way
+from seq2see.lab.old.experiment import EXPERIMENTS, Figure, Finding
+from seq2see.lab.old.gallery import blocks, catalogue, matrices
+from seq2see.lab.old.masks.future import keep_mask_softmax
+from seq2see.lab.old.normalisation.residual import NoResidual, without_residual
+from seq2see.lab.old.positions.notes_code import in_place_table
+from seq2see.lab.old.positions.rotation import rotation_by
+from seq2see.lab.old.registry import experiments
+from seq2see.lab.old.training import six_words
+from seq2see.lab.old.training.tables import base_parameters
 from seq2see.model import NULL_RECORDER, Transformer, compute_sinusoids
 
 QUICK = (30, 31, 32, 33, 35, 37, 41, 42, 43, 44, 45, 48, 49, 53, 55, 57)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from seq2see.lab.attention import diagonal, kinds, pronoun
-from seq2see.lab.bench import Learned, untrained
-from seq2see.lab.decoding import long
-from seq2see.lab.experiment import Measurement, Text
-from seq2see.lab.heads import several
-from seq2see.lab.normalisation import norms
-from seq2see.lab.positions import lengths
-from seq2see.lab.scaling import trained
-from seq2see.lab.training import tables
+from seq2see.lab.old.attention import diagonal, kinds, pronoun
+from seq2see.lab.old.bench import Learned, untrained
+from seq2see.lab.old.decoding import long
+from seq2see.lab.old.experiment import Measurement, Text
+from seq2see.lab.old.heads import several
+from seq2see.lab.old.normalisation import norms
+from seq2see.lab.old.positions import lengths
+from seq2see.lab.old.scaling import trained
+from seq2see.lab.old.training import tables
 
 
 def missed(measurements: list[Measurement]) -> list[str]:

@@ -14,7 +14,7 @@ from seq2see.cli.usage_errors import OneLineErrorCommand, OneLineErrorGroup
 from seq2see.errors import ConfigError, InputError, Problem
 
 if TYPE_CHECKING:
-    from seq2see.lab.runner import Outcome
+    from seq2see.lab.runner import Result
 
 OutputLanguage = Literal["en", "zh"]
 HTML_EXTENSIONS = (".html", ".htm")
@@ -34,23 +34,21 @@ def print_lab_experiments(language: OutputLanguage = "en", as_json: JsonOption =
     Args:
         language: Language of the output: English or Chinese.
     """
-    from seq2see.lab.registry import experiments
-    from seq2see.lab.words import NEEDS_FULL, TRAINS
+    from seq2see.lab.texts import load_all_texts, word
 
     if as_json:
-        rows = [{"number": e.number, "title": e.title.said(language)} for e in experiments()]
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        records = [experiment.to_json() for experiment in load_all_texts().values()]
+        typer.echo(json.dumps(records, ensure_ascii=False))
         return
-    for experiment in experiments():
-        flags = ((TRAINS, experiment.trains), (NEEDS_FULL, experiment.needs_full))
-        remarks = ", ".join(text.said(language) for text, is_set in flags if is_set)
-        title = f"{experiment.number:>3}  {experiment.title.said(language)}"
-        typer.echo(f"{title}  ({remarks})" if remarks else title)
+    for number, experiment in load_all_texts().items():
+        title = f"{number:>3}  {experiment.title.get(language)}"
+        typer.echo(f"{title}  ({word('trains').get(language)})" if experiment.trains else title)
 
 
 @app.command("run", cls=OneLineErrorCommand)
 def run_lab_experiments(
     names: Annotated[list[str], typer.Argument(metavar="NUMBER|all")],
+    seeds: Annotated[str | None, typer.Option(metavar="N,N,…")] = None,
     full: Annotated[bool, typer.Option("--full")] = False,
     language: OutputLanguage = "en",
     html: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
@@ -59,15 +57,18 @@ def run_lab_experiments(
     cache: Annotated[Path | None, typer.Option(metavar="DIRECTORY")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run experiments. The exit status is 1 if a measurement differs from its expected value.
+    """Run experiments. The exit status is 1 if a result differs from the published one.
 
     Args:
         names: Numbers of the experiments (see `lab list`), or `all`.
+        seeds: Random seeds, separated by commas; each experiment runs once per seed. Default:
+            1,2,3 (1,2,3,4,5 with --full).
         full: Run the full version, which takes longer: more seeds, larger sizes.
         language: Language of the output and of the HTML report: English or Chinese.
         html: Also write a report with figures to this HTML file.
         markdown: Also write the results as Markdown pages, lab.md (English) and lab.zh.md
-            (Chinese), to this directory. Requires `all`.
+            (Chinese), to this directory. Requires `all`. They are not written if a result differs
+            from the published one.
         model: Model directory. Experiments that analyze a trained model use this one, which must be
             an English-French model trained on builtin:fables or builtin:fables-short, such as that
             of `seq2see demo`. Default: a small model is trained.
@@ -81,28 +82,45 @@ def run_lab_experiments(
         raise ConfigError(
             Problem("--markdown", "needs the argument `all`: its pages contain every experiment")
         )
-    from seq2see.lab.bench import Bench
-    from seq2see.lab.registry import chosen
-    from seq2see.lab.runner import run as run_all
-    from seq2see.lab.table import plain
+    from seq2see.lab.output import format_plain
+    from seq2see.lab.runner import FULL_SEEDS, SEEDS, Lab, select_experiments
 
-    experiments = chosen(names)
-    if model and any(experiment.translates for experiment in experiments):
+    experiments = select_experiments(names)
+    if model and any(experiment.trains for experiment in experiments):
         _check_model_languages(model)
-    bench = Bench(cache, full, model, lambda line: typer.echo(f"     {line}", err=True))
-    outcomes = []
-    for outcome in run_all(experiments, bench, lambda e: typer.echo(f"{e.number:>3} …", err=True)):
-        outcomes.append(outcome)
+    lab = Lab(
+        _parse_seeds(seeds) if seeds else FULL_SEEDS if full else SEEDS,
+        full,
+        cache,
+        model,
+        on_message=lambda line: typer.echo(f"     {line}", err=True),
+    )
+    results = []
+    for result in lab.run_all([experiment.number for experiment in experiments]):
+        results.append(result)
         if not as_json:
-            typer.echo(plain(outcome, language) + "\n")
+            typer.echo(format_plain(result, language) + "\n")
     if as_json:
-        records = [outcome.record() for outcome in outcomes]
+        records = [result.to_json() for result in results]
         typer.echo(json.dumps(records, ensure_ascii=False, allow_nan=False))
-    _write_reports(outcomes, language, html, markdown)
-    failed = [str(outcome.experiment.number) for outcome in outcomes if outcome.status == "failed"]
-    if failed:
-        typer.echo(f"seq2see: unexpected measurements in experiment {', '.join(failed)}", err=True)
+    differing = [str(result.number) for result in results if not result.as_published]
+    _write_reports(results, language, html, None if differing else markdown)
+    if differing:
+        typer.echo(
+            f"seq2see: results differ from the published ones in experiment {', '.join(differing)}",
+            err=True,
+        )
         raise typer.Exit(1)
+
+
+def _parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of a list such as `1,2,3`; raise ConfigError if it is not one."""
+    try:
+        return tuple(int(seed) for seed in text.split(","))
+    except ValueError:
+        raise ConfigError(
+            Problem("--seeds", f"must be integers separated by commas, but is {text}")
+        ) from None
 
 
 def _check_model_languages(model: Path) -> None:
@@ -119,16 +137,18 @@ def _check_model_languages(model: Path) -> None:
 
 
 def _write_reports(
-    outcomes: list[Outcome], language: OutputLanguage, html: Path | None, markdown: Path | None
+    results: list[Result], language: OutputLanguage, html: Path | None, markdown: Path | None
 ) -> None:
     """Write the HTML file and the Markdown pages if requested, ordered by experiment number."""
-    from seq2see.lab.report import report
-    from seq2see.lab.table import markdown as format_markdown
+    from seq2see.atomic_files import atomic_write
+    from seq2see.lab.output import format_html, format_markdown
 
-    outcomes = sorted(outcomes, key=lambda outcome: outcome.experiment.number)
-    if html is not None:
-        html.write_text(report(outcomes, language), "utf-8")
-        typer.echo(f"seq2see: wrote {html}", err=True)
+    results = sorted(results, key=lambda result: result.number)
+    pages = {html: format_html(results, language)} if html is not None else {}
     if markdown is not None:
-        (markdown / "lab.md").write_text(format_markdown(outcomes, "en"), "utf-8")
-        (markdown / "lab.zh.md").write_text(format_markdown(outcomes, "zh"), "utf-8")
+        pages[markdown / "lab.md"] = format_markdown(results, "en")
+        pages[markdown / "lab.zh.md"] = format_markdown(results, "zh")
+    for path, page in pages.items():
+        with atomic_write(path) as partial:
+            partial.write_text(page, "utf-8")
+        typer.echo(f"seq2see: wrote {path}", err=True)

@@ -1,7 +1,7 @@
-"""The lab: claims about the Transformer, each as an experiment on the project's own parts.
+"""The lab: claims about the Transformer, each measured with the code of this project.
 
-`experiment` is the frame: a claim, a prediction, measurements with their expectations, a verdict.
-`bench` has what experiments share: seeds, and small models that are trained once. `pictures` draws.
-Every other file is a topic and reads like the experiments it has. `registry` finds them, `runner`
-runs them, `report` and `table` show what came out.
+An experiment is a function in `experiments/*.py` that returns numbers for one seed, with rules that
+turn the numbers of all seeds into verdicts (`core`). Its texts are in the TOML file of the same name
+(`texts`). `runner` trains the declared models (`training`) and runs experiments, `figures` draws,
+and `output` formats results. `docs/writing_experiments.md` explains how to write one.
 """

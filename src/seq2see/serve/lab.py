@@ -14,33 +14,29 @@ import sys
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seq2see.lab import texts
 from seq2see.serve.errors import EngineError, NotFound, Overloaded
 from seq2see.serve.work_queue import RequestContext
-
-if TYPE_CHECKING:
-    from seq2see.lab.experiment import Experiment
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 10.0
 
 
 def describe_lab() -> dict[str, Any]:
-    """Return all experiments as JSON records, with their topics and the subjects of their notes.
+    """Return all experiments as JSON records, with topics, study notes and words of verdicts.
 
     The topic of an experiment is an index in `topics`.
     """
-    from seq2see.lab.words import NOTES, TOPICS, topic_of  # noqa: PLC0415 see _load_experiments
-
-    topics = list(TOPICS.values())
     return {
-        "topics": [topic.record() for topic in topics],
+        "topics": [topic.to_json() for topic in texts.topics().values()],
         "experiments": [
-            {**each.record(), "topic": topics.index(topic_of(each.number))}
-            for each in _load_experiments()
+            {**each.to_json(), "topic": texts.topic_index(number)}
+            for number, each in texts.load_all_texts().items()
         ],
-        "notes": {name: subject.record() for name, subject in NOTES.items()},
+        "sources": {name: title.to_json() for name, title in texts.source_titles().items()},
+        "verdicts": {name: text.to_json() for name, text in texts.verdict_words().items()},
     }
 
 
@@ -61,22 +57,19 @@ class LabExperimentRunner:
             DeadlineExceeded: The deadline passed.
             ClientDisconnected: The client closed the connection.
         """
-        if number not in {each.number for each in _load_experiments()}:
+        if number not in texts.load_all_texts():
             raise NotFound(f"experiment {number} not found")
         if number not in self._results:
             if not self._lock.acquire(blocking=False):
                 raise Overloaded("Slowdown: another experiment is running", _RETRY_SECONDS)
             try:
-                self._results[number] = _run_subprocess(context, number)
+                result = _run_subprocess(context, number)
             finally:
                 self._lock.release()
+            if result["status"] == "failed":
+                raise EngineError("the experiment failed")
+            self._results[number] = result
         return self._results[number]
-
-
-def _load_experiments() -> tuple[Experiment, ...]:
-    from seq2see.lab.registry import experiments  # noqa: PLC0415 a third of the start-up time
-
-    return experiments()
 
 
 def _run_subprocess(context: RequestContext, number: int) -> dict[str, Any]:
@@ -107,17 +100,12 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def run_lab_experiment_printing_json() -> None:
     """Run the experiment whose number is the first argument and print its result as JSON."""
-    from seq2see.lab.bench import Bench  # noqa: PLC0415
-    from seq2see.lab.registry import chosen  # noqa: PLC0415
-    from seq2see.lab.runner import run_one  # noqa: PLC0415
+    from seq2see.lab.figures import render_figures  # noqa: PLC0415 these import torch
+    from seq2see.lab.runner import Lab, load_experiment  # noqa: PLC0415
 
-    (each,) = chosen(sys.argv[1:])
-    outcome = run_one(each, Bench())
-    figures = [
-        {"caption": each.caption.record(), "svg": {"en": each.drawn("en"), "zh": each.drawn("zh")}}
-        for each in (outcome.finding.figures if outcome.finding else ())
-    ]
-    sys.stdout.write(json.dumps({**outcome.record(), "figures": figures}))
+    result = Lab().run(int(sys.argv[1]))
+    figures = render_figures(result, load_experiment(result.number).figures)
+    sys.stdout.write(json.dumps({**result.to_json(), "figures": figures}, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -107,9 +107,8 @@ export default {
   "variant.interleaved.paper": "paper", "variant.interleaved.tensor2tensor": "interleaved, T2T", "variant.halves.paper": "halves", "variant.halves.tensor2tensor": "halves, T2T",
 
   "lab.title": "Lab", "lab.lead": "Each experiment tests a claim about the Transformer with the code of this project. S0 to S4 are the five study notes that the claims come from; hover over one for its title.",
-  "lab.topics": "Topics", "lab.run": "Run", "lab.running": "running in a separate process …", "lab.trains": "trains a model", "lab.local_only": "The service runs experiments only for users on the same machine or with an API key. On your machine, run: seq2see lab run NUMBER.", "lab.full": "Takes too long for this page:",
-  "lab.claim": "Claim", "lab.prediction": "Prediction", "lab.verdict": "Verdict", "lab.measured": "Measured", "lab.value": "Value", "lab.expected": "Expected", "lab.seconds": "{seconds} s",
-  "verdict.holds": "holds", "verdict.holds if": "holds if …", "verdict.false": "false", "verdict.open": "undecided", "verdict.failed": "not as expected", "verdict.needs --full": "needs --full", "verdict.met": "as expected",
+  "lab.topics": "Topics", "lab.run": "Run", "lab.running": "running in a separate process …", "lab.trains": "trains a model", "lab.local_only": "The service runs experiments only for users on the same machine or with an API key. On your machine, run: seq2see lab run NUMBER.", 
+  "lab.claim": "Claim", "lab.rules": "Rules", "lab.differs": "differs from the published result", "lab.measured": "Measured", "lab.value": "Value", "lab.seconds": "{seconds} s",
 
   "architecture.title": "Model architecture", "architecture.lead": "Data flows upward. Select a module to see its shapes and weights. Numbers are parameter counts; a shared weight is shown in each module that uses it and counted once in the total.",
   "architecture.sum": "{parameters} parameters · {engine}", "architecture.memory": "encoder output", model: "Model",

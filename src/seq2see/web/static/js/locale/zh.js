@@ -107,9 +107,8 @@ export default {
   "variant.interleaved.paper": "论文", "variant.interleaved.tensor2tensor": "交错，T2T", "variant.halves.paper": "两半", "variant.halves.tensor2tensor": "两半，T2T",
 
   "lab.title": "实验室", "lab.lead": "每个实验用本项目的代码检验一条关于 Transformer 的说法。S0 至 S4 是这些说法所出的五份学习笔记；把指针移到其中一个上可看标题。",
-  "lab.topics": "主题", "lab.run": "运行", "lab.running": "正在单独的进程中运行……", "lab.trains": "训练模型", "lab.local_only": "服务只为同一台机器上的用户或持有 API 密钥的用户运行实验。在自己的机器上请运行：seq2see lab run 编号。", "lab.full": "耗时太长，不能在页面上运行：",
-  "lab.claim": "说法", "lab.prediction": "预测", "lab.verdict": "结论", "lab.measured": "测量", "lab.value": "数值", "lab.expected": "预期", "lab.seconds": "{seconds} 秒",
-  "verdict.holds": "成立", "verdict.holds if": "有条件地成立", "verdict.false": "不成立", "verdict.open": "未定", "verdict.failed": "与预期不符", "verdict.needs --full": "需要 --full", "verdict.met": "符合预期",
+  "lab.topics": "主题", "lab.run": "运行", "lab.running": "正在单独的进程中运行……", "lab.trains": "训练模型", "lab.local_only": "服务只为同一台机器上的用户或持有 API 密钥的用户运行实验。在自己的机器上请运行：seq2see lab run 编号。", 
+  "lab.claim": "说法", "lab.rules": "规则", "lab.differs": "与公布的结果不同", "lab.measured": "测量", "lab.value": "数值", "lab.seconds": "{seconds} 秒",
 
   "architecture.title": "模型架构", "architecture.lead": "数据自下而上流动。选择一个模块可查看形状与权重。数字是参数量；共享的权重在每个使用它的模块中显示，在总数中只计一次。",
   "architecture.sum": "{parameters} 个参数 · {engine}", "architecture.memory": "编码器输出", model: "模型",

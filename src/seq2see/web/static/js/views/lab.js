@@ -8,7 +8,7 @@ import { localized, t } from "../i18n.js";
 import { current, set } from "../state.js";
 
 const runs = new Map(); // by experiment number: null while it runs, else the error of its last run
-const verdictClass = (outcome) => (outcome.status === "failed" ? "failed" : (outcome.verdict ?? "").replace(" ", "-"));
+const verdictClass = (outcome) => (outcome.status === "ok" ? outcome.verdict.replace(" ", "-") : "failed");
 const path = (number) => `api/v1/lab/${number}`;
 
 export function mount(root) {
@@ -19,11 +19,11 @@ export function mount(root) {
   return view;
 }
 
-function draw(parts, state, { experiments, topics, notes, can_run: canRun }) {
+function draw(parts, state, { experiments, topics, sources, verdicts, can_run: canRun }) {
   showStatus(parts.status, "", canRun ? "" : t("lab.local_only"));
   const topic = parseInteger(state.topic, 0, 0, topics.length - 1);
   replaceContent(parts.bar, segmented(t("lab.topics"), topics.map((name, i) => [i, localized(name)]), topic, (i) => set({ topic: i })));
-  replaceContent(parts.cards, experiments.filter((each) => each.topic === topic).map((each) => card(parts, each, notes, canRun)));
+  replaceContent(parts.cards, experiments.filter((each) => each.topic === topic).map((each) => card(parts, each, sources, verdicts, canRun)));
 }
 
 async function run(parts, number) {
@@ -38,11 +38,11 @@ async function run(parts, number) {
   if (parts.cards.isConnected) parts.refresh();
 }
 
-function card(parts, experiment, notes, canRun) {
-  const { number, needs_full: needsFull } = experiment;
+function card(parts, experiment, sources, verdicts, canRun) {
+  const { number } = experiment;
   const outcome = cachedResponse(path(number), {});
   const runState = runs.get(number);
-  const start = needsFull ? h("span", { class: "badge" }, t("verdict.needs --full")) : button(
+  const start = button(
     t("lab.run"), () => run(parts, number),
     { class: "primary", disabled: runState === null || !canRun || !isServed, data: { key: `run:${number}` } },
   );
@@ -50,33 +50,38 @@ function card(parts, experiment, notes, canRun) {
     h(
       "div", { class: "row between head" },
       h("h2", {}, `${number}. ${localized(experiment.title)}`),
-      outcome ? h("span", { class: `badge ${verdictClass(outcome)}` }, t(`verdict.${outcome.verdict ?? outcome.status}`)) : start,
+      outcome ? h("span", { class: `badge ${verdictClass(outcome)}` }, localized(verdicts[outcome.verdict])) : start,
     ),
     h(
       "p", { class: "row" },
-      experiment.notes.map((name) => addTooltip(h("span", { class: "badge", tabindex: 0 }, name), localized(notes[name]))),
+      Object.entries(experiment.sources).map(([name, quotation]) => addTooltip(
+        h("span", { class: "badge", tabindex: 0 }, name), `${localized(sources[name])}: ${quotation}`,
+      )),
       experiment.trains ? h("span", { class: "badge" }, t("lab.trains")) : null,
-      needsFull ? h("span", { class: "note" }, t("lab.full"), " ", h("code", {}, `seq2see lab run ${number} --full`)) : null,
+      outcome?.status === "differs" ? h("span", { class: "badge failed" }, t("lab.differs")) : null,
     ),
-    facts([
-      [t("lab.claim"), localized(experiment.claim)], [t("lab.prediction"), localized(experiment.prediction)],
-      ...(outcome?.reason ? [[t("lab.verdict"), localized(outcome.reason)]] : []),
-    ]),
+    (outcome?.parts ?? experiment.parts).map((each) => part(each, verdicts)),
     runState === null ? h(
       "p", { class: "status busy", role: "status" }, t("lab.running"),
     ) : runState ? h("p", { class: "status error", role: "status" }, runState) : null,
     outcome ? results(outcome) : null);
 }
 
-const formatValue = (value) => (value === null ? "–" : Number.isInteger(value) ? String(value) : Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6 ? value.toExponential(4) : formatNumber(value, 6));
+function part({ claim, verdict, text, rules }, verdicts) {
+  const rows = [[t("lab.claim"), localized(claim)]];
+  if (verdict) {
+    rows.push([localized(verdicts[verdict]), localized(text)]);
+    rows.push([t("lab.rules"), rules.map((rule) => `${localized(verdicts[rule.verdict])}: ${rule.checks.join(", ")}`).join("; ")]);
+  }
+  return facts(rows);
+}
 
 function results(outcome) {
   const rows = outcome.measurements.map((each) => [
-    h("td", { class: "wrap left" }, localized(each.what)),
-    h("td", { data: { value: each.value } }, formatValue(each.value)), each.expected,
-    each.met ? (each.expected === "—" ? "·" : "✓") : "✗",
+    h("td", { class: "wrap left" }, localized(each.what)), h("td", { class: "left" }, each.name),
+    h("td", { data: { value: each.value } }, each.text),
   ]);
-  return [rows.length ? h("div", { class: "scroll" }, table([t("lab.measured"), t("lab.value"), t("lab.expected"), ""], rows)) : null,
+  return [rows.length ? h("div", { class: "scroll" }, table([t("lab.measured"), "", t("lab.value")], rows)) : null,
     outcome.figures.map((figure) => h("figure", { class: "picture" },
       // As an image, an SVG cannot run scripts.
       h(

@@ -1,0 +1,1 @@
+"""Experiments that are not converted to the new framework yet."""
