@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A quantity, measured once per seed. In sentences: `{name:.2f}`, `{name.low}`, `{name.high}`."""
+    """A quantity, measured once per seed; `{name:.2f}` and `{name.low:.2f}` in sentences."""
 
     name: str
     values: tuple[float, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -150,11 +150,15 @@ class Curves(DeclaredFigure):
         axes, x = figure.subplots(), data.array(self.x)
         for name, color in zip(self.y, COLORS, strict=False):
             columns = list(zip(*data.arrays(name), strict=False))
-            lines = dict(color=color, marker=self.marker, markersize=4)
-            axes.plot(x[: len(columns)], [fmean(c) for c in columns], label=data.label(name), **lines)
+            style: Any = {"color": color, "marker": self.marker, "markersize": 4}
+            axes.plot(
+                x[: len(columns)], [fmean(c) for c in columns], label=data.label(name), **style
+            )
             lows, highs = [min(c) for c in columns], [max(c) for c in columns]
             if lows != highs:
-                axes.fill_between(x[: len(columns)], lows, highs, color=color, alpha=0.2, linewidth=0)
+                axes.fill_between(
+                    x[: len(columns)], lows, highs, color=color, alpha=0.2, linewidth=0
+                )
         axes.set(xscale=self.x_scale, yscale=self.y_scale, xlabel=data.label(self.x))
         axes.set_ylabel(data.label(self.y_label or self.y[0]))
         if self.x_scale == "log":
@@ -205,7 +209,7 @@ class Histogram(DeclaredFigure):
         axes = figure.subplots()
         for name, color in zip(self.names, COLORS, strict=False):
             axes.hist(
-                data.array(name), self.bins, self.limits, density=True,
+                data.array(name), bins=self.bins, range=self.limits, density=True,
                 histtype="step", color=color, label=data.label(name),
             )  # fmt: skip
         axes.set_xlabel(data.label(self.x_label))

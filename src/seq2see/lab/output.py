@@ -91,13 +91,12 @@ def format_markdown(results: Sequence[Result], language: Language) -> str:
     """Return the documentation: a table of verdicts, then every experiment."""
     writer = _Writer(language)
     name, file = _OTHER_LANGUAGE[language]
-    seeds = ", ".join(map(str, results[0].seeds))
+    seeds, colon = ", ".join(map(str, results[0].seeds)), writer.word("colon")
     blocks = [
         f"# {writer.word('title')}",
         f"[{name}]({file})",
         writer.word("about"),
-        f"{writer.word('made_by')} {writer.word('intervals')} "
-        f"{writer.word('seeds')}{writer.word('colon')}{seeds}{writer.word('full_stop')}",
+        f"{writer.word('made_by')} {writer.word('intervals')} {writer.word('seeds')}{colon}{seeds}",
         "\n".join(f"- {key}: {writer.get(title)}" for key, title in source_titles().items()),
         "\n".join(
             [

@@ -31,7 +31,7 @@ from seq2see.lab.core import (
     Verdict,
 )
 from seq2see.lab.texts import ExperimentTexts, load_all_texts
-from seq2see.lab.training import ModelCache, TrainingSpec, train, train_translator
+from seq2see.lab.training import ModelCache, train, train_translator
 from seq2see.progress_callbacks import MessageCallback
 
 Work = Callable[[], None]

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 
-from seq2see.lab import old as lab
 from seq2see.errors import ConfigError
+from seq2see.lab import old as lab
 from seq2see.lab.old.experiment import EXPERIMENTS, Experiment
 
 

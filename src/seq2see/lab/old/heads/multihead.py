@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from seq2see.lab.old.attention.steps import HEADS, WIDTH, attended, heads_of, self_attention, sentence
+from seq2see.lab.old.attention.steps import (
+    HEADS,
+    WIDTH,
+    attended,
+    heads_of,
+    self_attention,
+    sentence,
+)
 from seq2see.lab.old.bench import Bench
 from seq2see.lab.old.expectation import NOTED, at_least, at_most, equal, near
 from seq2see.lab.old.experiment import Figure, Finding, Measurement, Text, Verdict, experiment

@@ -1,0 +1,105 @@
+"""Faults of the model's code and of experiments, as context managers.
+
+`FAULTS` has one fault per experiment, which must change its conclusion. A fault of trained models
+is applied at evaluation: models are evaluated after loading, so the cache does not hide it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from seq2see.lab.experiments import dot_product
+from seq2see.model import DotProductAttention, QKNormAttention, masked_softmax
+from seq2see.model.attention import AttentionInputs
+
+Fault = Callable[[], AbstractContextManager[Any]]
+
+
+@contextmanager
+def replaced_function(original: Any, replacement: Any) -> Iterator[None]:
+    """Replace a function or class in every module of the project that imported it."""
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("seq2see"):
+                for key, value in list(vars(module).items()):
+                    if value is original:
+                        stack.enter_context(patch.object(module, key, replacement))
+        yield
+
+
+def replaced_method(owner: type, name: str, replacement: Any) -> Fault:
+    """Return a fault that replaces a method."""
+    return partial(patch.object, owner, name, replacement)
+
+
+unscaled_scores = replaced_method(
+    DotProductAttention, "compute_scores", lambda self, q, k: q @ k.mT
+)
+
+
+def _scores_of_queries(self: DotProductAttention, q: Tensor, k: Tensor) -> Tensor:
+    return self.scale * q @ (q if q.shape == k.shape else k).mT
+
+
+queries_as_keys = replaced_method(DotProductAttention, "compute_scores", _scores_of_queries)
+
+
+def _scores_of_rolled_keys(self: DotProductAttention, q: Tensor, k: Tensor) -> Tensor:
+    return self.scale * q @ k.roll(1, dims=-1).mT
+
+
+rolled_keys = replaced_method(DotProductAttention, "compute_scores", _scores_of_rolled_keys)
+
+
+def changed_softmax(change: Callable[[Tensor], Tensor]) -> Fault:
+    """Return a fault that changes the scores before softmax."""
+
+    def replacement(scores: Tensor, masked: Tensor | None) -> Tensor:
+        return masked_softmax(change(scores), masked)
+
+    return partial(replaced_function, masked_softmax, replacement)
+
+
+def _normalized_without_exponential(scores: Tensor, masked: Tensor | None) -> Tensor:
+    del masked
+    return scores / scores.sum(dim=-1, keepdim=True)
+
+
+no_exponential = partial(replaced_function, masked_softmax, _normalized_without_exponential)
+
+
+def _norms_as_scaling(self: QKNormAttention, inputs: AttentionInputs) -> AttentionInputs:
+    factor = inputs.queries_BHTD.size(-1) ** -0.5 / inputs.queries_BHTD.var()
+    return inputs._replace(queries_BHTD=inputs.queries_BHTD * factor)
+
+
+FAULTS: dict[int, Fault] = {
+    1: unscaled_scores,
+    2: partial(
+        patch.object,
+        dot_product,
+        "draw_with_mean",
+        lambda context, name, mean: context.normal(name, 2_000_000, dtype=torch.float64),
+    ),
+    3: partial(
+        patch.object, dot_product, "dot_product_scores", lambda q, k, scale=1.0: (q + k).sum(1)
+    ),
+    4: changed_softmax(lambda scores: 2 * scores),
+    5: no_exponential,
+    6: changed_softmax(lambda scores: 2 * scores),
+    7: changed_softmax(lambda scores: scores / 100),
+    8: unscaled_scores,
+    9: unscaled_scores,
+    11: replaced_method(QKNormAttention, "prepare_inputs", _norms_as_scaling),
+    15: queries_as_keys,
+    16: rolled_keys,
+    17: rolled_keys,
+}
