@@ -61,8 +61,9 @@ def test_texts_cannot_inject_scripts(open_browser: Any) -> None:
     assert page.locator("main script, main img").count() == 0
     view.errors.clear()  # browsers log responses with an error status
     outcome = {
-        "number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": [],
-        "reason": {"en": HOSTILE}, "measurements": [],
+        "number": 1, "status": "ok", "seconds": 1, "verdict": "holds", "figures": [],
+        "parts": [{"claim": {"en": "x"}, "verdict": "holds", "text": {"en": HOSTILE}, "rules": []}],
+        "measurements": [],
     }  # fmt: skip
     outcome["figures"] = [
         {

@@ -29,9 +29,10 @@ def test_data_flows_upward_on_a_phone(open_browser: Any) -> None:
 
 
 def test_experiment_table_fits_a_phone(open_browser: Any) -> None:
-    measured = {"what": {"en": "a"}, "value": 1 / 3, "expected": f"{1 / 3} ± 1e-15", "met": True}
-    outcome = {"number": 1, "status": "met", "seconds": 1, "verdict": "holds", "figures": []}
-    outcome |= {"reason": {"en": "x"}, "measurements": [measured]}
+    text = "0.3333 (0.333333 … 0.333334)"
+    measured = {"name": "ratio", "what": {"en": "a"}, "value": 1 / 3, "text": text}
+    outcome = {"number": 1, "status": "ok", "seconds": 1, "verdict": "holds", "figures": []}
+    outcome |= {"parts": [], "measurements": [measured]}
     view = open_browser(390)
     view.context.route("**/api/v1/lab/1", lambda route: route.fulfill(json=outcome))
     page = view.open("lab")

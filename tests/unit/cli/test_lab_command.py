@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,42 +11,34 @@ import pytest
 from typer.testing import CliRunner
 
 from seq2see.cli import app
-from seq2see.lab.bench import Bench
-from seq2see.lab.expectation import near
-from seq2see.lab.experiment import Finding, Measurement, Text, Verdict
-from seq2see.lab.registry import chosen
-
-SAME = Text("width", "宽度")
-(FIFTH,) = chosen(["5"])
+from seq2see.lab.core import REGISTERED, Context
+from seq2see.lab.runner import Lab, load_experiment, select_experiments
 
 
-def test_json_has_no_infinite_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure_infinity(bench: Bench) -> Finding:
-        measured = Measurement.mean(SAME, [1.0, math.inf])
-        return Finding(Verdict.OPEN, SAME, (measured,))
-
-    experiments = (replace(FIFTH, run=measure_infinity),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
-    done = CliRunner().invoke(app, ["lab", "run", "5", "--json", "--cache", str(tmp_path)])
-    (record,) = json.loads(done.stdout, parse_constant=pytest.fail)
-    assert record["measurements"][0]["value"] is None
-    assert record["measurements"][0]["values"] == [1.0, None]
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2see.lab.runner.count_available_cores", lambda: 1)
 
 
-@pytest.mark.parametrize(
-    ("language", "marks"), [("en", "trains, needs --full"), ("zh", "需训练, 需要 --full")]
-)
-def test_lab_list_uses_the_chosen_language(
-    language: str, marks: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    each = replace(FIFTH, trains=True, needs_full=True)
-    monkeypatch.setattr("seq2see.lab.registry.experiments", lambda: (each,))
-    listed = CliRunner().invoke(app, ["lab", "list", "--language", language])
-    assert listed.stdout == f"  5  {each.title.said(language)}  ({marks})\n"  # type: ignore[arg-type]
+@pytest.fixture
+def different_result() -> Iterator[None]:
+    """Let experiment 5 measure numbers that no case of it allows."""
+
+    def measure(context: Context) -> dict[str, float]:
+        names = ("shift_difference", "largest_equal", "largest_1", "largest_10")
+        return dict.fromkeys(names, float("inf"))
+
+    original = load_experiment(5)
+    REGISTERED[5] = replace(original, measure=measure)
+    yield
+    REGISTERED[5] = original
 
 
-def fail_if_run(bench: Bench) -> Finding:
-    raise AssertionError("the options must be rejected before")
+@pytest.mark.parametrize(("language", "mark"), [("en", "(trains)"), ("zh", "(需训练)")])
+def test_lab_list_uses_the_chosen_language(language: str, mark: str) -> None:
+    listed = CliRunner().invoke(app, ["lab", "list", "--language", language]).stdout
+    (line,) = (line for line in listed.splitlines() if line.startswith(" 17 "))
+    assert line.endswith(mark)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +48,11 @@ def fail_if_run(bench: Bench) -> Finding:
         (["all", "--html", "."], 1, "it is a directory"),
         (["5", "--markdown", "."], 2, "`--markdown` needs the argument `all`"),
         (["5", "--html", "lab.pdf"], 2, "`--html` must end with one of .html, .htm, but is"),
+        (["5", "--seeds", "1,a"], 2, "`--seeds` must be integers separated by commas"),
+        (["5", "--seeds", "1,1"], 2, "`--seeds` must be 1 to 10 different integers"),
     ],
 )
-def test_unwritable_report_is_rejected_before_the_work(
+def test_invalid_options_are_rejected_before_the_work(
     arguments: list[str],
     status: int,
     line: str,
@@ -66,38 +60,36 @@ def test_unwritable_report_is_rejected_before_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    experiments = (replace(FIFTH, run=fail_if_run),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
+    monkeypatch.setattr(Lab, "run_all", pytest.fail)
     done = CliRunner().invoke(app, ["lab", "run", *arguments, "--cache", str(tmp_path)])
     assert done.exit_code == status
     assert line in f"{done.exception} {done.stderr}"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_lab_lists_runs_and_writes_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = CliRunner().invoke(app, ["lab", "list", "--language", "zh"])
-    assert "softmax 的雅可比矩阵" in listed.stdout
+def test_lab_runs_and_writes_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "lab.html"
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: (FIFTH,))
+    five = select_experiments(["5"])
+    monkeypatch.setattr("seq2see.lab.runner.select_experiments", lambda names: five)
     arguments = ["lab", "run", "all", "--json", "--html", str(page), "--markdown", str(tmp_path)]
-    done = CliRunner().invoke(app, [*arguments, "--cache", str(tmp_path)])
+    done = CliRunner().invoke(app, [*arguments, "--seeds", "3,9", "--cache", str(tmp_path)])
     assert done.exit_code == 0
     (record,) = json.loads(done.stdout)
-    assert record["status"] == "met"
-    assert "Differences saturate softmax" in page.read_text("utf-8")
+    assert (record["status"], record["seeds"]) == ("ok", [3, 9])
+    assert "Softmax saturates by differences" in page.read_text("utf-8")
     assert "| 5 |" in (tmp_path / "lab.md").read_text("utf-8")
     assert "不成立" in (tmp_path / "lab.zh.md").read_text("utf-8")
 
 
-def test_unexpected_measurement_exits_with_status_1(
+@pytest.mark.usefixtures("different_result")
+def test_different_result_exits_with_status_1_and_keeps_the_documentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measure_nine(bench: Bench) -> Finding:
-        return Finding(Verdict.FALSE, SAME, (Measurement(SAME, 9, near(1, 0.5)),))
-
-    experiments = (replace(FIFTH, run=measure_nine),)
-    monkeypatch.setattr("seq2see.lab.registry.chosen", lambda names: experiments)
-    done = CliRunner().invoke(app, ["lab", "run", "5", "--cache", str(tmp_path)])
+    five = select_experiments(["5"])
+    monkeypatch.setattr("seq2see.lab.runner.select_experiments", lambda names: five)
+    done = CliRunner().invoke(app, ["lab", "run", "all", "--json", "--markdown", str(tmp_path)])
     assert done.exit_code == 1
-    assert "✗ width = 9  [1 ± 0.5]" in done.stdout
-    assert "unexpected measurements in experiment 5" in done.stderr
+    assert "results differ from the published ones in experiment 5" in done.stderr
+    (record,) = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert record["measurements"][0]["value"] is None
+    assert list(tmp_path.iterdir()) == []

@@ -234,11 +234,11 @@ def test_experiments_need_json(serving: Serving, content_type: str) -> None:
     assert (response.status_code, "application/json" in response.json()["error"]) == (400, True)
 
 
-def test_lab_lists_the_notes_of_all_experiments(serving: Serving) -> None:
+def test_lab_lists_the_sources_of_all_experiments(serving: Serving) -> None:
     lab = serving().get("/api/v1/lab").json()
-    used = {name for experiment in lab["experiments"] for name in experiment["notes"]}
-    assert used == set(lab["notes"])
-    assert all(set(note) == {"en", "zh"} for note in lab["notes"].values())
+    used = {name for experiment in lab["experiments"] for name in experiment["sources"]}
+    assert used == set(lab["sources"])
+    assert all(set(title) == {"en", "zh"} for title in lab["sources"].values())
 
 
 def test_log_of_training_run_is_read_from_offset(serving: Serving, tmp_path: Path) -> None:
