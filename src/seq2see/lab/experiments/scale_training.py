@@ -124,7 +124,8 @@ def norm_of_queries_and_keys(context: Context) -> Numbers:
     """Measure scores of normalized queries and keys, and train with both."""
     q, k = (3 + 5 * context.normal(name, 2000, 1, 8, D_K) for name in "qk")
     records: list[AttentionIntermediates] = []
-    QKNormAttention(D_K, 1.0, 1e-6, Dropout(0.0))(q, k, k, NO_MASK, records.append)
+    with torch.no_grad():
+        QKNormAttention(D_K, 1.0, 1e-6, Dropout(0.0))(q, k, k, NO_MASK, records.append)
     usual, norm = context.trained["usual"], context.trained["norm"]
     return {
         "score_variance": float(records[0].scores_BHTS.var()),
