@@ -81,6 +81,14 @@ def _norms_as_scaling(self: QKNormAttention, inputs: AttentionInputs) -> Attenti
     return inputs._replace(queries_BHTD=inputs.queries_BHTD * factor)
 
 
+def _softmax_without_mask(scores: Tensor, masked: Tensor | None) -> Tensor:
+    del masked
+    return masked_softmax(scores, None)
+
+
+ignored_mask = partial(replaced_function, masked_softmax, _softmax_without_mask)
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -99,7 +107,11 @@ FAULTS: dict[int, Fault] = {
     8: unscaled_scores,
     9: unscaled_scores,
     11: replaced_method(QKNormAttention, "prepare_inputs", _norms_as_scaling),
+    13: unscaled_scores,
+    14: unscaled_scores,
     15: queries_as_keys,
     16: rolled_keys,
     17: rolled_keys,
+    20: ignored_mask,
+    24: unscaled_scores,
 }
