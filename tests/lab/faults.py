@@ -17,7 +17,14 @@ import torch
 from torch import Tensor
 
 from seq2see.lab.experiments import dot_product
-from seq2see.model import DotProductAttention, QKNormAttention, masked_softmax
+from seq2see.model import (
+    AdditiveAttention,
+    AttentionFunction,
+    DotProductAttention,
+    LinformerAttention,
+    QKNormAttention,
+    masked_softmax,
+)
 from seq2see.model.attention import AttentionInputs
 
 Fault = Callable[[], AbstractContextManager[Any]]
@@ -89,6 +96,24 @@ def _softmax_without_mask(scores: Tensor, masked: Tensor | None) -> Tensor:
 ignored_mask = partial(replaced_function, masked_softmax, _softmax_without_mask)
 
 
+def _weighted_sum_in_a_loop(self: AttentionFunction, weights: Tensor, values: Tensor) -> Tensor:
+    del self
+    total = torch.zeros(())
+    for weight, value in zip(weights.split(1, -1), values.split(1, -2), strict=True):
+        total = total + weight * value
+    return total
+
+
+def _scores_of_padded_heads(self: DotProductAttention, q: Tensor, k: Tensor) -> Tensor:
+    q, k = (torch.nn.functional.pad(x, (0, 512 - x.size(-1))) for x in (q, k))
+    return self.scale * q @ k.mT
+
+
+def _scores_of_products(self: AdditiveAttention, q: Tensor, k: Tensor) -> Tensor:
+    del self
+    return q @ k.mT
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -112,6 +137,10 @@ FAULTS: dict[int, Fault] = {
     15: queries_as_keys,
     16: rolled_keys,
     17: rolled_keys,
+    18: replaced_method(AdditiveAttention, "compute_scores", _scores_of_products),
     20: ignored_mask,
+    22: replaced_method(AttentionFunction, "weighted_sum", _weighted_sum_in_a_loop),
     24: unscaled_scores,
+    27: replaced_method(DotProductAttention, "compute_scores", _scores_of_padded_heads),
+    59: replaced_method(LinformerAttention, "prepare_inputs", lambda self, inputs: inputs),
 }
