@@ -139,6 +139,9 @@ FAULTS: dict[int, Fault] = {
     17: rolled_keys,
     18: replaced_method(AdditiveAttention, "compute_scores", _scores_of_products),
     20: ignored_mask,
+    21: partial(
+        replaced_function, masked_softmax, lambda scores, _: scores.softmax(dim=-2)
+    ),  # over the queries
     22: replaced_method(AttentionFunction, "weighted_sum", _weighted_sum_in_a_loop),
     24: unscaled_scores,
     27: replaced_method(DotProductAttention, "compute_scores", _scores_of_padded_heads),
