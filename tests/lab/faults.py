@@ -20,12 +20,19 @@ from seq2see.lab.experiments import dot_product
 from seq2see.model import (
     AdditiveAttention,
     AttentionFunction,
+    AttentionMask,
+    BatchLayout,
     DotProductAttention,
+    KeyValues,
     LinformerAttention,
+    MultiHeadAttention,
     QKNormAttention,
+    Recorder,
+    SelfAttention,
     masked_softmax,
 )
 from seq2see.model.attention import AttentionInputs
+from seq2see.model.basic_modules import XavierLinear
 
 Fault = Callable[[], AbstractContextManager[Any]]
 
@@ -83,6 +90,9 @@ def _normalized_without_exponential(scores: Tensor, masked: Tensor | None) -> Te
 no_exponential = partial(replaced_function, masked_softmax, _normalized_without_exponential)
 
 
+uniform_softmax = changed_softmax(torch.zeros_like)
+
+
 def _norms_as_scaling(self: QKNormAttention, inputs: AttentionInputs) -> AttentionInputs:
     factor = inputs.queries_BHTD.size(-1) ** -0.5 / inputs.queries_BHTD.var()
     return inputs._replace(queries_BHTD=inputs.queries_BHTD * factor)
@@ -93,6 +103,11 @@ def _softmax_without_mask(scores: Tensor, masked: Tensor | None) -> Tensor:
     return masked_softmax(scores, None)
 
 
+def _softmax_over_queries(scores: Tensor, masked: Tensor) -> Tensor:
+    return scores.masked_fill(masked, -1e9).softmax(dim=-2).masked_fill(masked, 0)
+
+
+softmax_over_queries = partial(replaced_function, masked_softmax, _softmax_over_queries)
 ignored_mask = partial(replaced_function, masked_softmax, _softmax_without_mask)
 
 
@@ -112,6 +127,30 @@ def _scores_of_padded_heads(self: DotProductAttention, q: Tensor, k: Tensor) -> 
 def _scores_of_products(self: AdditiveAttention, q: Tensor, k: Tensor) -> Tensor:
     del self
     return q @ k.mT
+
+
+def _attend_without_transpose(
+    self: MultiHeadAttention,
+    queries: Tensor,
+    key_values: KeyValues,
+    layout: BatchLayout,
+    mask: AttentionMask,
+    recorder: Recorder,
+) -> Tensor:
+    listener = recorder.attention_listener(self.site)
+    output = self.attention(queries, key_values.keys_BHSD, key_values.values_BHSD, mask, listener)
+    return self.output(layout.flatten(output.reshape(len(output), output.size(2), -1)))
+
+
+lost_transpose = replaced_method(MultiHeadAttention, "attend", _attend_without_transpose)
+
+
+def _build_wide_projections(self: SelfAttention, d_model: int, bias: bool) -> None:
+    self.qkv = XavierLinear(d_model, d_model * self.heads, bias, num_stacked=3)
+
+
+def _split_without_transpose(self: MultiHeadAttention, x: Tensor) -> Tensor:
+    return x.reshape(x.size(0), self.heads, x.size(1), -1)
 
 
 FAULTS: dict[int, Fault] = {
@@ -139,11 +178,14 @@ FAULTS: dict[int, Fault] = {
     17: rolled_keys,
     18: replaced_method(AdditiveAttention, "compute_scores", _scores_of_products),
     20: ignored_mask,
-    21: partial(
-        replaced_function, masked_softmax, lambda scores, _: scores.softmax(dim=-2)
-    ),  # over the queries
+    21: softmax_over_queries,
     22: replaced_method(AttentionFunction, "weighted_sum", _weighted_sum_in_a_loop),
+    23: replaced_method(MultiHeadAttention, "split_heads", _split_without_transpose),
     24: unscaled_scores,
+    25: lost_transpose,
+    26: replaced_method(SelfAttention, "build_projections", _build_wide_projections),
     27: replaced_method(DotProductAttention, "compute_scores", _scores_of_padded_heads),
+    28: uniform_softmax,
+    29: lost_transpose,
     59: replaced_method(LinformerAttention, "prepare_inputs", lambda self, inputs: inputs),
 }

@@ -230,7 +230,7 @@ def code_of_attention(context: Context) -> Numbers:
     attention = DotProductAttention(64**-0.5, Dropout(0.0))
     errors = {
         f"error{name}": max_abs_diff(
-            attention(q, k, v, AttentionMask(mask.bool()[None, None, None])),
+            attention(q, k, v, AttentionMask(mask.bool()[None, None, None]), lambda _: None),
             notes(q, k, v, mask.double())[0],
         )
         for name, mask in masks.items()
