@@ -18,6 +18,8 @@ from torch import Tensor
 
 from seq2see.lab.experiments import dot_product
 from seq2see.model import (
+    CAUSAL_MASK,
+    NO_MASK,
     AdditiveAttention,
     AttentionFunction,
     AttentionMask,
@@ -33,6 +35,8 @@ from seq2see.model import (
 )
 from seq2see.model.attention import AttentionInputs
 from seq2see.model.basic_modules import XavierLinear
+from seq2see.search.candidate_selection import select_top_k
+from seq2see.search.hypotheses import Beam, Candidates
 
 Fault = Callable[[], AbstractContextManager[Any]]
 
@@ -153,6 +157,18 @@ def _split_without_transpose(self: MultiHeadAttention, x: Tensor) -> Tensor:
     return x.reshape(x.size(0), self.heads, x.size(1), -1)
 
 
+no_causal_mask = partial(replaced_function, CAUSAL_MASK, NO_MASK)
+
+
+def _select_from_best_prefix(
+    beam: Beam, model_log_probs_BKV: Tensor, step_scores_BKV: Tensor, beam_size: int
+) -> Candidates:
+    totals_BK = beam.beam_scores_BK + step_scores_BKV.amax(dim=-1)
+    others_BK = totals_BK < totals_BK.amax(dim=1, keepdim=True)
+    scores_BKV = step_scores_BKV.masked_fill(others_BK[..., None], -torch.inf)
+    return select_top_k(beam, model_log_probs_BKV, scores_BKV, beam_size)
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -188,4 +204,11 @@ FAULTS: dict[int, Fault] = {
     28: uniform_softmax,
     29: lost_transpose,
     59: replaced_method(LinformerAttention, "prepare_inputs", lambda self, inputs: inputs),
+    45: ignored_mask,
+    46: ignored_mask,
+    47: ignored_mask,
+    48: ignored_mask,
+    49: ignored_mask,
+    57: partial(replaced_function, select_top_k, _select_from_best_prefix),
+    58: no_causal_mask,
 }

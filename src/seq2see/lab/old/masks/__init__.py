@@ -1,1 +1,0 @@
-"""What a query must not see: items 45 to 49."""
