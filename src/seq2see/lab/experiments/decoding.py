@@ -135,11 +135,11 @@ def search_by_hand(table: PrefixTable, beam_size: int, one_prefix: bool = False)
 def _draw_tree(figure: Figure, data: FigureData) -> None:
     axes = figure.subplots()
     axes.axis("off")
-    for start, end, label, status in data.array("tree"):
+    for start, (x, y), label, status in data.array("tree"):
         color = {CandidateStatus.ALIVE: BLUE, CandidateStatus.FINISHED: ORANGE}.get(status, GRAY)
-        axes.plot(*zip(start, end, strict=True), color=color, linewidth=1.2, zorder=0)
+        axes.plot(*zip(start, (x, y), strict=True), color=color, linewidth=1.2, zorder=0)
         box = {"boxstyle": "round,pad=0.35", "facecolor": color, "edgecolor": "none"}
-        axes.text(*end, label, ha="center", va="center", fontsize=8, color="white", bbox=box)
+        axes.text(x, y, label, ha="center", va="center", fontsize=8, color="white", bbox=box)
     axes.margins(0.1, 0.15)
 
 

@@ -184,8 +184,9 @@ class KeepMaskAttention(DotProductAttention):
         """Remove the causal mask."""
         return inputs._replace(mask=NO_MASK)
 
-    def fused_forward(self, inputs: AttentionInputs) -> None:
-        """Always use the plain form."""
+    def fused_forward(self, inputs: AttentionInputs) -> Tensor:
+        """Use the plain form."""
+        return self.plain_forward(inputs, None)
 
     def compute_scores(self, queries_BHTD: Tensor, keys_BHSD: Tensor) -> Tensor:
         """Add −1e9 on and below the diagonal; the last query is at the last key."""
