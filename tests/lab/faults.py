@@ -16,6 +16,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from seq2see.explain.activation_patching import isolate_source_tokens
 from seq2see.lab.experiments import dot_product
 from seq2see.model import (
     CAUSAL_MASK,
@@ -193,6 +194,7 @@ FAULTS: dict[int, Fault] = {
     16: rolled_keys,
     17: rolled_keys,
     18: replaced_method(AdditiveAttention, "compute_scores", _scores_of_products),
+    19: partial(replaced_function, isolate_source_tokens, lambda model, _: model),
     20: ignored_mask,
     21: softmax_over_queries,
     22: replaced_method(AttentionFunction, "weighted_sum", _weighted_sum_in_a_loop),
