@@ -81,7 +81,7 @@ def additive_attention(context: Context) -> Numbers:
         "additive": AdditiveAttention(1, WIDE, Dropout(0.0)),
         "product": DotProductAttention(WIDE**-0.5, Dropout(0.0)),
     }
-    kept = {name: saved_bytes(partial(_score, kind, 64)) for name, kind in kinds.items()}
+    kept = {name: saved_bytes(partial(_attend, kind, 64)) for name, kind in kinds.items()}
     return {
         **{f"loss_{name}": loss for name, loss in losses.items()},
         "unscaled_8": losses["dot_8"] / losses["additive_8"],
@@ -89,26 +89,28 @@ def additive_attention(context: Context) -> Numbers:
         "scaled_8": losses["additive_8"] / losses["scaled_dot_8"],
         "scaled_64": losses["additive_64"] / losses["scaled_dot_64"],
         **{
-            f"{name}_exponent": exponent(partial(_count_score_flops, kind))
+            f"{name}_exponent": exponent(partial(_count_attention_flops, kind), 128)
             for name, kind in kinds.items()
         },
         "bytes_ratio": kept["additive"] / kept["product"],
     }
 
 
-def _score(attention: AttentionFunction, tokens: int) -> Tensor:
-    x_BHTD = torch.ones(1, 1, tokens, WIDE, requires_grad=True)
-    scores_BHTS: Tensor = attention.compute_scores(x_BHTD, x_BHTD)
-    return scores_BHTS
-
-
-def _count_score_flops(attention: AttentionFunction, tokens: int) -> int:
-    return count_flops(partial(_score, attention, tokens))
-
-
 def exponent(cost: Callable[[int], float], length: int = 512) -> float:
-    """Return the power of n by which a cost grows when the length doubles to 1,024 tokens."""
+    """Return the power of n by which a cost grows when the length doubles."""
     return log2(cost(2 * length) / cost(length))
+
+
+def _count_attention_flops(attention: AttentionFunction, tokens: int) -> int:
+    return count_flops(partial(_attend, attention, tokens))
+
+
+@torch.enable_grad()
+def _attend(attention: AttentionFunction, tokens: int, is_fused: bool = False) -> Tensor:
+    q, k, v = (torch.ones(1, 1, tokens, 64, requires_grad=True) for _ in range(3))
+    listener = None if is_fused else lambda _: None
+    output_BHTD: Tensor = attention(q, k, v, NO_MASK, listener)
+    return output_BHTD
 
 
 LENGTHS = (32, 64, 128, 256)
@@ -244,15 +246,3 @@ def cost_by_length(context: Context) -> Numbers:
         "length": lengths,
         **{name: [cost(n) for n in lengths] for name, cost in flops.items()},
     }
-
-
-def _count_attention_flops(attention: AttentionFunction, tokens: int) -> int:
-    return count_flops(partial(_attend, attention, tokens))
-
-
-@torch.enable_grad()
-def _attend(attention: AttentionFunction, tokens: int, is_fused: bool = False) -> Tensor:
-    q, k, v = (torch.ones(1, 1, tokens, 64, requires_grad=True) for _ in range(3))
-    listener = None if is_fused else lambda _: None
-    output_BHTD: Tensor = attention(q, k, v, NO_MASK, listener)
-    return output_BHTD

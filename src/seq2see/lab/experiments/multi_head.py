@@ -54,21 +54,12 @@ ROUNDING, WRONG = 1e-12, 1e-6
 WIDTH, HEADS = 512, 8
 
 
-class ReluProjection(nn.Sequential):
-    """A projection to stacked queries, keys and values, followed by ReLU."""
-
-    def __init__(self, linear: XavierLinear) -> None:
-        super().__init__(linear, nn.ReLU())
-        self.num_stacked = linear.num_stacked
-
-
 def build_with_relu(config: ModelConfig) -> Transformer:
     """Return a model with ReLU after the projections to queries, keys and values."""
     model = Transformer.from_config(config)
-    for _, module in named_attention_modules(model):
-        for name in ("qkv", "query", "key_value"):
-            if hasattr(module, name):
-                setattr(module, name, ReluProjection(getattr(module, name)))
+    for name, module in model.named_modules():
+        if name.endswith((".qkv", ".query", ".key_value")):
+            module.register_forward_hook(lambda _, __, output: output.relu())
     return model
 
 
@@ -95,19 +86,15 @@ def stacked_heads(context: Context) -> Numbers:
     x_BTM = context.normal("x", 3, 7, WIDTH)
     split_BHTD = build_self_attention(context).split_heads(x_BTM)
     stacked_NTD = torch.cat(x_BTM.split(WIDTH // HEADS, dim=-1), dim=0)  # heads before sentences
-    accepted = {
-        heads: not raises(ConfigError, partial(ModelConfig, vocab_size=1, d_model=32, heads=heads))
-        for heads in range(1, 65)
-    }
+    build = partial(ModelConfig, vocab_size=1, d_model=32)
+    is_valid = {n: not raises(ConfigError, partial(build, heads=n)) for n in range(1, 65)}
     linear, relu = (context.trained[name].nll for name in ("linear", "relu"))
     return {
         "different": count_different(split_BHTD.transpose(0, 1).flatten(0, 1), stacked_NTD),
         "linear_loss": linear,
         "relu_ratio": relu / linear,
-        "notes_errors": sum(is_valid != (heads % 32 == 0) for heads, is_valid in accepted.items()),
-        "reverse_errors": sum(
-            is_valid != (32 % heads == 0) for heads, is_valid in accepted.items()
-        ),
+        "notes_errors": sum(valid != (heads % 32 == 0) for heads, valid in is_valid.items()),
+        "reverse_errors": sum(valid != (32 % heads == 0) for heads, valid in is_valid.items()),
     }
 
 
@@ -138,9 +125,6 @@ def _attend_with_one_head(attention: SelfAttention, x_BTM: Tensor, head: int) ->
     return weights_BTS @ v
 
 
-NUMBERS_OF_HEADS = [2**power for power in range(10)]
-
-
 # Counts are exact.
 @experiment(
     26,
@@ -156,7 +140,7 @@ def parameters_of_attention(context: Context) -> Numbers:
     counts = {
         bias: [
             count_parameters(build_self_attention(context, WIDTH, heads, bias=bias))
-            for heads in NUMBERS_OF_HEADS
+            for heads in (2**power for power in range(10))
         ]
         for bias in (False, True)
     }
