@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from seq2see.explain.activation_patching import isolate_source_tokens
-from seq2see.lab.experiments import dot_product
+from seq2see.lab.experiments import dot_product, six_words
 from seq2see.model import (
     CAUSAL_MASK,
     NO_MASK,
@@ -26,8 +26,11 @@ from seq2see.model import (
     AttentionMask,
     BatchLayout,
     DotProductAttention,
+    Encoder,
+    EncoderOutput,
     KeyValues,
     LinformerAttention,
+    ModelBuilder,
     MultiHeadAttention,
     QKNormAttention,
     Recorder,
@@ -36,6 +39,7 @@ from seq2see.model import (
 )
 from seq2see.model.attention import AttentionInputs
 from seq2see.model.basic_modules import XavierLinear
+from seq2see.model.layers import EncoderLayer
 from seq2see.search.candidate_selection import select_top_k
 from seq2see.search.hypotheses import Beam, Candidates
 
@@ -170,6 +174,20 @@ def _select_from_best_prefix(
     return select_top_k(beam, model_log_probs_BKV, scores_BKV, beam_size)
 
 
+def _shared_encoder_layers(self: ModelBuilder, index: int) -> EncoderLayer:
+    if index == 0 or not hasattr(self, "first"):
+        self.first = build_encoder_layer(self, index)  # type: ignore[attr-defined]
+    return self.first  # type: ignore[attr-defined, no-any-return]
+
+
+build_encoder_layer = ModelBuilder.build_encoder_layer
+no_layers = replaced_method(
+    Encoder,
+    "encode_embeddings",
+    lambda self, x_BSM, padding_BS, recorder: EncoderOutput(x_BSM, padding_BS),
+)
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -211,6 +229,14 @@ FAULTS: dict[int, Fault] = {
     47: ignored_mask,
     48: ignored_mask,
     49: ignored_mask,
+    53: replaced_method(ModelBuilder, "build_encoder_layer", _shared_encoder_layers),
+    54: no_layers,
+    56: partial(
+        patch.object,
+        six_words,
+        "one_hot_targets",
+        lambda labels, size: torch.nn.functional.one_hot((labels + 1) % size, size).float(),
+    ),
     57: partial(replaced_function, select_top_k, _select_from_best_prefix),
     58: no_causal_mask,
 }
