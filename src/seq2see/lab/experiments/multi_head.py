@@ -22,6 +22,7 @@ from seq2see.lab.core import (
     false,
     holds,
     near,
+    undecided,
 )
 from seq2see.lab.experiments.attention_steps import load_notes_attention
 from seq2see.lab.figures import Bars, Heatmaps
@@ -203,12 +204,12 @@ TRAININGS = {
     ),
     Part(
         "two_relations",
-        holds(*(at_least(f"two_gain_{heads}", 1.2) for heads in (2, 4, 8))),
-        false(*(at_most(f"two_gain_{heads}", 1.05) for heads in (2, 4, 8))),
+        undecided(),
+        holds(*(at_least(f"two_gain_{heads}", 1.2) for heads in (2, 4))),
+        false(*(at_most(f"two_gain_{heads}", 1.05) for heads in (2, 4))),
     ),
-    Part(
-        "subspaces", holds(at_least("diversity", 1.2)), false(at_most("diversity", 1.05))
-    ),
+    Part("narrow", false(at_most("two_gain_8", 1.05)), holds(at_least("two_gain_8", 1.2))),
+    Part("subspaces", false(at_most("diversity", 1.05)), holds(at_least("diversity", 1.2))),
     Part("ensemble", false(at_least("ablated", 2)), holds(at_most("ablated", 1.5))),
     Part("wide", holds(at_least("wide_ratio", 1.05)), false(at_most("wide_ratio", 0.95))),
     trainings=TRAININGS,
