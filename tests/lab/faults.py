@@ -7,9 +7,10 @@ is applied at evaluation: models are evaluated after loading, so the cache does 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 from unittest.mock import patch
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from seq2see.explain.activation_patching import isolate_source_tokens
-from seq2see.lab.experiments import dot_product, six_words
+from seq2see.lab.experiments import dot_product, embeddings, six_words
 from seq2see.model import (
     CAUSAL_MASK,
     NO_MASK,
@@ -39,9 +40,11 @@ from seq2see.model import (
 )
 from seq2see.model.attention import AttentionInputs
 from seq2see.model.basic_modules import XavierLinear
+from seq2see.model.embeddings import OutputProjection, TokenEmbedding
 from seq2see.model.layers import EncoderLayer
 from seq2see.search.candidate_selection import select_top_k
 from seq2see.search.hypotheses import Beam, Candidates
+from seq2see.text import Tokenizer
 
 Fault = Callable[[], AbstractContextManager[Any]]
 
@@ -188,6 +191,18 @@ no_layers = replaced_method(
 )
 
 
+def _encode_letters(self: Tokenizer, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+    return [list(chain(*encode_batch(self, list(line), threads))) for line in lines]
+
+
+encode_batch = Tokenizer.encode_batch
+
+
+def _init_from_unit_normal(self: TokenEmbedding, vocab_size: int, d_model: int) -> None:
+    torch.nn.Module.__init__(self)
+    self.weight_VM = torch.nn.Parameter(torch.randn(vocab_size, d_model))
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -229,8 +244,17 @@ FAULTS: dict[int, Fault] = {
     47: ignored_mask,
     48: ignored_mask,
     49: ignored_mask,
+    50: replaced_method(Tokenizer, "encode_batch", _encode_letters),
+    51: partial(
+        patch.object,
+        embeddings,
+        "count_base_parameters",
+        partial(lambda count, _: count("none"), embeddings.count_base_parameters),
+    ),
+    52: replaced_method(TokenEmbedding, "__init__", _init_from_unit_normal),
     53: replaced_method(ModelBuilder, "build_encoder_layer", _shared_encoder_layers),
     54: no_layers,
+    55: replaced_method(OutputProjection, "log_probabilities", OutputProjection.forward),
     56: partial(
         patch.object,
         six_words,
