@@ -211,7 +211,7 @@ TRAININGS = {
     Part("narrow", false(at_most("two_gain_8", 1.05)), holds(at_least("two_gain_8", 1.2))),
     Part("subspaces", false(at_most("diversity", 1.05)), holds(at_least("diversity", 1.2))),
     Part("ensemble", false(at_least("ablated", 2)), holds(at_most("ablated", 1.5))),
-    Part("wide", holds(at_least("wide_ratio", 1.05)), false(at_most("wide_ratio", 0.95))),
+    Part("wide", false(at_most("wide_ratio", 0.95)), holds(at_least("wide_ratio", 1.05))),
     trainings=TRAININGS,
     log=["loss_*", "*_gain_*", "diversity", "ablated", "wide_ratio"],
     figures=[Bars("by_heads", [f"loss_{name}" for name in TRAININGS], "loss", "log")],
