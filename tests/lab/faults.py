@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2see.explain.activation_patching import isolate_source_tokens
 from seq2see.lab.experiments import dot_product, embeddings, six_words
@@ -35,13 +35,22 @@ from seq2see.model import (
     MultiHeadAttention,
     QKNormAttention,
     Recorder,
+    RelativePositionEmbeddings,
     SelfAttention,
+    compute_sinusoids,
     masked_softmax,
 )
 from seq2see.model.attention import AttentionInputs
-from seq2see.model.basic_modules import XavierLinear
+from seq2see.model.basic_modules import (
+    ACTIVATIONS,
+    FeedForward,
+    PostNormResidual,
+    Sublayer,
+    XavierLinear,
+)
 from seq2see.model.embeddings import OutputProjection, TokenEmbedding
 from seq2see.model.layers import EncoderLayer
+from seq2see.model.positional_encodings import SinusoidalPositions
 from seq2see.search.candidate_selection import select_top_k
 from seq2see.search.hypotheses import Beam, Candidates
 from seq2see.text import Tokenizer
@@ -203,6 +212,63 @@ def _init_from_unit_normal(self: TokenEmbedding, vocab_size: int, d_model: int) 
     self.weight_VM = torch.nn.Parameter(torch.randn(vocab_size, d_model))
 
 
+@contextmanager
+def changed_sinusoids(change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Change the position vectors that the model adds, which it otherwise caches."""
+
+    def replacement(self: SinusoidalPositions, x_BTM: Tensor, offset: int = 0) -> Tensor:
+        positions_T = torch.arange(offset, offset + x_BTM.size(1))
+        vectors_TM = compute_sinusoids(positions_T, x_BTM.size(2), self.layout, self.frequencies)
+        return x_BTM + change(vectors_TM).to(x_BTM.dtype)
+
+    with patch.object(SinusoidalPositions, "forward", replacement):
+        yield
+
+
+def _permuted_values(self: AttentionFunction, weights: Tensor, values: Tensor) -> Tensor:
+    del self
+    return weights @ (values * torch.linspace(1, 2, values.size(-2), dtype=values.dtype)[:, None])
+
+
+def _scores_without_distances(
+    self: RelativePositionEmbeddings, queries_BHTD: Tensor, num_keys: int
+) -> Tensor:
+    del self
+    return torch.zeros(queries_BHTD.size(2), num_keys, dtype=queries_BHTD.dtype)
+
+
+def _without_residual(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
+    normalized_NM: Tensor = self.norm(self.dropout(sublayer(x_NM)))
+    return normalized_NM
+
+
+def _norm_before_sublayer(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
+    return x_NM + self.dropout(sublayer(self.norm(x_NM)))
+
+
+def _dropout_of_sum(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
+    normalized_NM: Tensor = self.norm(self.dropout(x_NM + sublayer(x_NM)))
+    return normalized_NM
+
+
+def _norm_over_tokens(self: nn.LayerNorm, x: Tensor) -> Tensor:
+    return (x - x.mean(dim=0)) / (x.var(dim=0, correction=0) + self.eps).sqrt()
+
+
+def _mixing_network(self: FeedForward, x_NM: Tensor) -> Tensor:
+    output_NM: Tensor = self.down(self.activation(self.up(x_NM + x_NM.mean(dim=0))))
+    return output_NM
+
+
+def _linear_network(self: FeedForward, x_NM: Tensor) -> Tensor:
+    output_NM: Tensor = self.down(self.up(x_NM))
+    return output_NM
+
+
+def _random_gelu(x: Tensor) -> Tensor:
+    return x * torch.bernoulli(torch.special.ndtr(x.detach()))
+
+
 FAULTS: dict[int, Fault] = {
     1: unscaled_scores,
     2: partial(
@@ -263,4 +329,19 @@ FAULTS: dict[int, Fault] = {
     ),
     57: partial(replaced_function, select_top_k, _select_from_best_prefix),
     58: no_causal_mask,
+    30: replaced_method(AttentionFunction, "weighted_sum", _permuted_values),
+    31: partial(changed_sinusoids, lambda vectors: 1.5 * vectors),
+    32: partial(changed_sinusoids, lambda vectors: vectors.roll(1, dims=1)),
+    33: partial(changed_sinusoids, lambda vectors: vectors.square()),
+    34: partial(changed_sinusoids, lambda vectors: vectors.flip(0)),
+    35: partial(changed_sinusoids, lambda vectors: vectors[:, -2:].repeat(1, 256)),
+    36: replaced_method(RelativePositionEmbeddings, "compute_scores", _scores_without_distances),
+    37: partial(changed_sinusoids, lambda vectors: vectors.flip(1)),
+    38: replaced_method(PostNormResidual, "forward", _without_residual),
+    39: replaced_method(PostNormResidual, "forward", _norm_before_sublayer),
+    40: replaced_method(nn.LayerNorm, "forward", _norm_over_tokens),
+    41: replaced_method(PostNormResidual, "forward", _dropout_of_sum),
+    42: replaced_method(FeedForward, "forward", _mixing_network),
+    43: replaced_method(FeedForward, "forward", _linear_network),
+    44: partial(patch.dict, ACTIVATIONS, {"gelu": _random_gelu}),
 }

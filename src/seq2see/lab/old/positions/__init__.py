@@ -1,1 +1,0 @@
-"""Where a token stands: items 30 to 37."""
