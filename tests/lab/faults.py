@@ -243,7 +243,8 @@ def _without_residual(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) 
 
 
 def _norm_before_sublayer(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
-    return x_NM + self.dropout(sublayer(self.norm(x_NM)))
+    sum_NM: Tensor = x_NM + self.dropout(sublayer(self.norm(x_NM)))
+    return sum_NM
 
 
 def _dropout_of_sum(self: PostNormResidual, x_NM: Tensor, sublayer: Sublayer) -> Tensor:
@@ -334,7 +335,7 @@ FAULTS: dict[int, Fault] = {
     32: partial(changed_sinusoids, lambda vectors: vectors.roll(1, dims=1)),
     33: partial(changed_sinusoids, lambda vectors: vectors.square()),
     34: partial(changed_sinusoids, lambda vectors: vectors.flip(0)),
-    35: partial(changed_sinusoids, lambda vectors: vectors[:, -2:].repeat(1, 256)),
+    35: partial(changed_sinusoids, lambda vectors: vectors.roll(2, dims=1) * 0.01),
     36: replaced_method(RelativePositionEmbeddings, "compute_scores", _scores_without_distances),
     37: partial(changed_sinusoids, lambda vectors: vectors.flip(1)),
     38: replaced_method(PostNormResidual, "forward", _without_residual),

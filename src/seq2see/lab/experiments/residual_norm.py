@@ -1,5 +1,6 @@
 """Experiments 38 to 40: residual connections, the place of the norm, and its kind."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -105,7 +106,7 @@ def residual_connections(context: Context) -> Numbers:
     losses = {name: trained.nll for name, trained in context.trained.items()}
     return {
         **{f"decoder_{name}": ratio for name, ratio in decoder.items()},
-        "decoder_ratio": decoder["without"] / decoder["with"],
+        "decoder_ratio": decoder["without"] / (decoder["with"] or math.nan),
         **{f"encoder_{name}": each.encoder[0] / each.encoder[-1] for name, each in found.items()},
         **{f"cosine_{name}": each.cosine for name, each in found.items()},
         "loss_bare": _initial_gradients(context, Transformer.from_config, bare).loss,
