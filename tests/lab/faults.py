@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2see.explain.activation_patching import isolate_source_tokens
-from seq2see.lab.experiments import dot_product, embeddings, six_words
+from seq2see.lab.experiments import dot_product, embeddings, gallery, six_words
 from seq2see.model import (
     CAUSAL_MASK,
     NO_MASK,
@@ -345,4 +345,5 @@ FAULTS: dict[int, Fault] = {
     42: replaced_method(FeedForward, "forward", _mixing_network),
     43: replaced_method(FeedForward, "forward", _linear_network),
     44: partial(patch.dict, ACTIVATIONS, {"gelu": _random_gelu}),
+    60: partial(patch.dict, gallery.FIGURES_OF_LINKS, {56: {}}),
 }

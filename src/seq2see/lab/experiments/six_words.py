@@ -106,6 +106,7 @@ def train_six_words(seed: int, loss: Loss) -> tuple[Transformer, list[float]]:
             columns=3,
             cell_size=3.2,
         ),
+        Heatmaps("merci", ["merci_target", "merci_untrained"], list(ENGLISH), rows=["1", "2"]),
         Curves("training", "update", list(LOSSES), "least"),
     ],
 )  # fmt: skip
@@ -127,18 +128,20 @@ def six_words(context: Context) -> Numbers:
             numbers["trained"] = _distributions(runs[0][0])
     torch.manual_seed(context.mix_seed("model 0"))
     ratio = float(str(numbers["updates_squared"])) / float(str(numbers["updates_cross_entropy"]))
-    target = [*PAIRS[1][1], EOS_ID]
+    untrained, target = Transformer.from_config(DIGIT_MODEL).eval(), [*PAIRS[1][1], EOS_ID]
     return {
         **numbers,
         "updates_ratio": ratio,
-        "untrained": _distributions(Transformer.from_config(DIGIT_MODEL).eval()),
+        "untrained": _distributions(untrained),
+        "merci_target": torch.eye(6)[[list(ENGLISH).index(word) for word in ("thanks", "<eos>")]],
+        "merci_untrained": _distributions(untrained, pair=0),
         "target": torch.eye(6)[[list(ENGLISH.values()).index(i) for i in target]],
         "update": list(range(UPDATES)),
     }
 
 
 @torch.no_grad()
-def _distributions(model: Transformer) -> Tensor:
-    """Return the probabilities of the six words at each position of the second sentence."""
-    logits_NV, _ = compute_logits(model, to_batch(PAIRS[1:]))
+def _distributions(model: Transformer, pair: int = 1) -> Tensor:
+    """Return the probabilities of the six words at each position of a sentence."""
+    logits_NV, _ = compute_logits(model, to_batch(PAIRS[pair : pair + 1]))
     return logits_NV.softmax(dim=-1)[:, list(ENGLISH.values())]
