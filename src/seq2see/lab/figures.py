@@ -196,7 +196,7 @@ class Bars(DeclaredFigure):
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram(DeclaredFigure):
+class DensityHistogram(DeclaredFigure):
     """Densities of arrays of the first seed."""
 
     names: Sequence[str]

@@ -17,7 +17,7 @@ from seq2see.lab.core import (
     holds_if,
     near,
 )
-from seq2see.lab.figures import Curves, Histogram
+from seq2see.lab.figures import Curves, DensityHistogram
 from seq2see.lab.models import attend_dot_product, dot_product_scores, kurtosis
 
 # N pairs, D features of a head
@@ -135,7 +135,7 @@ def product_variance(context: Context) -> Numbers:
         holds_if(*(near(f"excess_{d}", 1, 0.3) for d in (4, 16, 64))),
         holds(near("excess_4", 0, 0.1)),
     ),
-    figures=[Histogram("density", ["products", "normals"], "x", (-4, 4))],
+    figures=[DensityHistogram("density", ["products", "normals"], "x", (-4, 4))],
 )
 def product_kurtosis(context: Context) -> Numbers:
     """Measure the kurtosis of products and of dot products."""

@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from seq2see.data.readers import SplitName
 from seq2see.errors import ConfigError
-from seq2see.explain.intervention_types import list_head_ablations, named_attention_modules
-from seq2see.explain.patched_model import copy_model_with_interventions
+from seq2see.explain.interventions import (
+    copy_model_with_interventions,
+    list_head_ablations,
+    named_attention_modules,
+)
 from seq2see.lab.core import (
     Context,
     Numbers,

@@ -17,8 +17,7 @@ from seq2see.explain.activation_patching import (
     isolate_source_tokens,
 )
 from seq2see.explain.explained_model import ExplainedModel
-from seq2see.explain.intervention_types import MaskKeys
-from seq2see.explain.patched_model import copy_model_with_interventions
+from seq2see.explain.interventions import MaskKeys, copy_model_with_interventions
 from seq2see.explain.pronoun_test import (
     ProportionWithConfidenceInterval,
     bonferroni_z,

@@ -1,1 +1,0 @@
-"""Experiments that are not converted to the new framework yet."""

@@ -1,1 +1,0 @@
-"""The model as a whole and its training: items 50 to 56."""
