@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -232,6 +233,34 @@ class Drawing(DeclaredFigure):
     def draw(self, figure: Figure, data: FigureData) -> None:
         """Call the function."""
         self.function(figure, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Animation(DeclaredFigure):
+    """Frames that one SVG shows in turn; without animation, the last one."""
+
+    function: Callable[..., None]
+    """Draws a frame: takes the figure, its data, and the `index` of the frame."""
+    frames: int
+    seconds: float = 1.5
+    """Time for which each frame is shown."""
+
+    def render(self, result: Result, language: Language) -> str:
+        """Return the frames as one animated SVG."""
+        svgs = [
+            Drawing(self.caption, partial(self.function, index=i)).render(result, language)
+            for i in range(self.frames)
+        ]
+        start = svgs[0].index(">") + 1
+        groups = [
+            f'<g visibility="{"visible" if i == self.frames - 1 else "hidden"}">'
+            f'<animate attributeName="visibility" calcMode="discrete" repeatCount="indefinite" '
+            f'dur="{self.seconds * self.frames:g}s" values="'
+            + ";".join("visible" if i == shown else "hidden" for shown in range(self.frames))
+            + f'"/>{svg[svg.index(">") + 1 : svg.rindex("</svg>")]}</g>'
+            for i, svg in enumerate(svgs)
+        ]
+        return svgs[0][:start] + "".join(groups) + "</svg>"
 
 
 def render_figures(result: Result, declared: Sequence[DeclaredFigure]) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ EARLY = REVERSE.replace(updates=100)
         holds(at_least("nearest_share", 0.99)),
         false(at_most("nearest_share", 0.9)),
     ),
-    Part("faster", holds(at_most("loss_ratio", 0.95)), false(at_least("loss_ratio", 1))),
+    Part("faster", false(at_least("loss_ratio", 1)), holds(at_most("loss_ratio", 0.95))),
     trainings={"tied": EARLY, "untied": EARLY.with_model(embeddings={"tie": "none"})},
     needs_translator=True,
     log=["loss_ratio", "*_loss"],

@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from seq2see.draw import BLUE
 from seq2see.engines.batching import add_special_tokens_and_pad
 from seq2see.lab.core import (
     Context,
@@ -19,7 +20,7 @@ from seq2see.lab.core import (
     near,
 )
 from seq2see.lab.diagrams import draw_head_widths, draw_stacks, draw_sublayers
-from seq2see.lab.figures import DeclaredFigure, Drawing, FigureData, Heatmaps
+from seq2see.lab.figures import Animation, DeclaredFigure, Drawing, FigureData, Heatmaps
 from seq2see.lab.models import max_abs_diff, record_model
 from seq2see.lab.runner import Result, load_experiment
 from seq2see.lab.texts import load_all_texts
@@ -32,6 +33,7 @@ from seq2see.model import (
     count_parameters,
 )
 from seq2see.model.layers import EncoderLayer
+from seq2see.text import EOS_ID
 
 # H heads, T target tokens, S source tokens, D features of a head, M features of the model
 
@@ -83,6 +85,21 @@ def _draw_it(figure: Figure, data: FigureData) -> None:
     figure.colorbar(image, ax=axes)
 
 
+def _draw_step(figure: Figure, data: FigureData, index: int) -> None:
+    """Draw attention to the source and the probabilities of the next token at a step."""
+    figure.suptitle("<s> " + " ".join(OUTPUT[:index]))
+    attention, words = (data.array(name)[index] for name in ("attention", "words"))
+    shown = {
+        "attention": (SOURCE, attention),
+        "words": ([*map(str, range(10)), "</s>"], [*words[FIRST_DIGIT_ID:], words[EOS_ID]]),
+    }
+    for place, (name, (labels, values)) in enumerate(shown.items(), 1):
+        axes = figure.add_subplot(1, 2, place)
+        axes.bar(range(len(values)), values, color=BLUE)
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set(ylim=(0, 1), title=data.label(name))
+
+
 PARTS = ["x", "z", "sum", "norm", "ffn", "output_x"]
 HEAD = ["X", "Q", "K", "V", "QKᵀ/√d", "softmax", "Z"]
 SIGNED = {"colors": "RdBu", "numbers": False}
@@ -103,7 +120,7 @@ DRAWN: list[DeclaredFigure] = [
     ),
     Drawing("it", _draw_it, height=5),
     Heatmaps("output", ["state", "logits", "probabilities"], columns=1, **SIGNED),  # type: ignore[arg-type]
-    Heatmaps("steps", ["words", "attention"], numbers=False, rows=OUTPUT, cell_size=4),
+    Animation("steps", _draw_step, len(OUTPUT)),
 ]
 
 
