@@ -96,7 +96,7 @@ EARLY = REVERSE.replace(updates=100)
     Part("faster", false(at_least("loss_ratio", 1)), holds(at_most("loss_ratio", 0.95))),
     trainings={"tied": EARLY, "untied": EARLY.with_model(embeddings={"tie": "none"})},
     needs_translator=True,
-    log=["loss_ratio", "*_loss"],
+    log=["loss_ratio", "tied_loss", "untied_loss"],
     figures=[
         Bars("parameters", ["parameters_all", "parameters_decoder", "parameters_none"], "count")
     ],
@@ -156,7 +156,7 @@ SCALED = REVERSE.replace(updates=200)
     ),
     Part("faster", holds(at_least("loss_ratio", 1.1)), false(at_most("loss_ratio", 1.05))),
     trainings={"scaled": SCALED, "unscaled": SCALED.with_model(embeddings={"scale": False})},
-    log=["loss_ratio", "*_loss"],
+    log=["loss_ratio", "scaled_loss", "unscaled_loss"],
 )
 @torch.no_grad()
 def scaled_embeddings(context: Context) -> Numbers:
