@@ -150,8 +150,8 @@ class Lab:
     """Directory of trained models; None is the user's cache directory."""
     model: Path | None = None
     """Model directory to use instead of the translator of fables."""
-    processes: int = field(default_factory=count_available_cores)
-    """With 1, everything runs in this process."""
+    processes: int | None = None
+    """With 1, everything runs in this process. None: one per available core."""
     on_message: MessageCallback = field(default=lambda _: None, repr=False)
 
     def __post_init__(self) -> None:
@@ -171,7 +171,8 @@ class Lab:
         """Train the models that the experiments declare, and yield the result of each."""
         numbers = list(numbers)
         trainings = self._missing_trainings(map(load_experiment, numbers))
-        if self.processes == 1:
+        processes = self.processes or count_available_cores()
+        if processes == 1:
             for name, work in trainings.items():
                 self.on_message(f"training {name}")
                 work()
@@ -179,7 +180,7 @@ class Lab:
                 yield self._run_one(number)
             return
         tasks = replace(self, processes=1, on_message=_ignore_message)
-        with ProcessPoolExecutor(self.processes, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             running = {name: pool.submit(work) for name, work in trainings.items()}
             for index, (name, future) in enumerate(running.items(), 1):
                 future.result()
