@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,15 +15,24 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from seq2see.errors import ConfigError
+from seq2see.errors import ConfigError, TrainingError
 from seq2see.lab import training
 from seq2see.lab.core import REGISTERED, Context, Measure
 from seq2see.lab.figures import render_figures
 from seq2see.lab.output import format_html, format_markdown, format_plain
 from seq2see.lab.runner import Lab, load_experiment, select_experiments
 from seq2see.lab.texts import LANGUAGES, Language, load_all_texts
-from seq2see.lab.training import DIGIT_MODEL, ModelCache, TrainingSpec, load_digit_pairs, loss_of
+from seq2see.lab.training import (
+    DIGIT_MODEL,
+    ModelCache,
+    TrainingSpec,
+    list_fingerprinted_files,
+    load_digit_pairs,
+    loss_of,
+    train_translator,
+)
 from seq2see.model import ModelConfig, Transformer
+from seq2see.training.training_session import RunEnding
 
 SMALL = TrainingSpec(
     model=DIGIT_MODEL.replace(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1),
@@ -198,3 +208,20 @@ def test_json_is_strict_and_has_no_booleans_as_values(results: Any) -> None:
         record = json.loads(json.dumps(result.to_json(), allow_nan=False))
         for each in record["measurements"]:
             assert all(type(value) is not bool for value in (each["value"], *each["values"]))
+
+
+def test_stopped_training_of_the_translator_is_not_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "translator"
+    ending = RunEnding(signal_name="SIGTERM", update=3)
+    monkeypatch.setattr("seq2see.lab.training.train_as_worker", lambda *_: ending)
+    monkeypatch.setattr("seq2see.lab.training.prepare_run", lambda *_, **__: nullcontext())
+    with pytest.raises(TrainingError, match="stopped by SIGTERM"):
+        train_translator(path, seed=1, epochs=0.01)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fingerprint_includes_all_code_of_training() -> None:
+    names = {path.name for path in list_fingerprinted_files()}
+    assert {"loss.py", "transformer.py", "trainer.py", "tokenizer.py", "training.py"} <= names

@@ -308,13 +308,19 @@ def _sample_batches(spec: TrainingSpec) -> Iterator[Batch]:
 
 
 def train_translator(path: Path, seed: int, epochs: float) -> None:
-    """Train the translator of fables into a model directory, on one thread."""
+    """Train the translator of fables into a model directory, on one thread.
+
+    Raises:
+        TrainingError: If a signal stopped it.
+    """
     config = _translator_config(seed, epochs)
     try:
         with atomic_directory(path) as directory:
             builder = RunBuilder(config, Path(), RunDirectory(directory))
             with prepare_run(builder, resume=True):
-                train_as_worker(builder, lambda *_: _NoLog())
+                ending = train_as_worker(builder, lambda *_: _NoLog())
+            if ending and ending.signal_name:  # otherwise an unfinished model would be cached
+                raise TrainingError(f"stopped by {ending.signal_name}")
     except OSError:
         if not path.exists():  # otherwise another process has trained it
             raise
@@ -354,11 +360,18 @@ def _source_file_hash(function: Callable[..., Any]) -> str:
 @cache
 def _code_fingerprint() -> str:
     """Hash of the source files that decide the weights of a trained model, and of torch."""
+    contents = (path.read_text("utf-8") for path in list_fingerprinted_files())
+    return _hash(torch.__version__, *contents)
+
+
+def list_fingerprinted_files() -> list[Path]:
+    """Return the source files that decide the weights of a trained model."""
     root = Path(str(files("seq2see")))
-    packages = ("model", "loss", "training", "data", "text")
+    packages = ("model", "training", "data", "text")
     paths = [path for package in packages for path in (root / package).rglob("*.py")]
-    paths += [root / "keyed_random.py", root / "cpu.py", Path(__file__)]
-    return _hash(torch.__version__, *(path.read_text("utf-8") for path in sorted(paths)))
+    return sorted(
+        [*paths, *(root / f"{name}.py" for name in ("loss", "keyed_random", "cpu")), Path(__file__)]
+    )
 
 
 def _hash(*contents: Any) -> str:
