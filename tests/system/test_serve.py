@@ -773,6 +773,7 @@ OPERATIONS_WITH_INPUT = [
     "POST /api/v1/translate",
     "POST /api/v1/stream",
     "POST /api/v1/explain",
+    "POST /api/v1/contrast",
     "POST /api/v1/head-ablation",
     "GET /api/v1/runs/{name}",
     "POST /api/v1/lab/{number}",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -114,21 +116,22 @@ def test_directory_without_run_is_not_overwritten(train_here, tmp_path: Path, na
     assert (tmp_path / "tokenizer.model").read_bytes() == b"theirs"
 
 
-def test_training_text_is_read_twice(train_here, tiny_recipe: Path, tmp_path: Path) -> None:
+def test_training_text_is_read_twice(
+    train_here, tiny_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once for its fingerprint, checks, tokenizer and statistics, and once to encode it."""
     file = tiny_recipe.with_name("train.tsv")
     lines = [f"{n % 7} {n % 5}\t{n % 5} {n % 7}\n" for n in range(200)]
     file.write_text("".join(lines), "utf-8")
-    opened = []
-    is_active = True
-    sys.addaudithook(
-        lambda event, arguments: (
-            opened.append(str(arguments[0])) if is_active and event == "open" else None
-        )
-    )
+    read_pairs, complete_readings = Corpus._read_pairs, []
+
+    def count_complete_readings(corpus: Corpus, *arguments: Any) -> Iterator[SentencePair]:
+        yield from read_pairs(corpus, *arguments)
+        complete_readings.append(corpus.name)
+
+    monkeypatch.setattr(Corpus, "_read_pairs", count_complete_readings)
     train_here(tmp_path / "run", "data.train=[{files=['train.tsv']}]")
-    is_active = False
-    assert sum(name.endswith("train.tsv") for name in opened) == 2
+    assert complete_readings.count("train.tsv") == 2
     bundle = Bundle.load(tmp_path / "run")
     assert bundle.training_text
     assert bundle.training_text.num_pairs == 200

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from seq2see.cancellation import check_cancelled
 from seq2see.engines.torch_engine import TorchEngine
 from seq2see.errors import ConfigError, InputError, Problem
 from seq2see.evaluate.comparison import DiffSide, diff_tokens
@@ -161,7 +162,10 @@ def _add_attributions(
     options: TraceOptions,
 ) -> Trace:
     """Return the trace with attributions and word alternatives as far as they are requested."""
-    attributions = [compute_attribution(explained, trace, each) for each in options.attributions]
+    attributions = []
+    for method in options.attributions:
+        check_cancelled()
+        attributions.append(compute_attribution(explained, trace, method))
     correlation = correlate_attribution_methods(attributions) if attributions else None
     alternatives = find_word_alternatives(explained, trace) if options.word_alternatives else []
     return trace.model_copy(

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from seq2see import atomic_files
+from seq2see import __version__, atomic_files
 from seq2see.atomic_files import compute_sha256
 from seq2see.bundle import (
     FORMAT_VERSION,
@@ -300,7 +300,7 @@ def test_model_card_content(joint: TokenizerPair, apart: TokenizerPair, tmp_path
         "| vocabulary | 320 pieces |",
         "| training text | 1 sentence per line; "
         f"{means[0]:.1f} source and {means[1]:.1f} target tokens on average |",
-        "| made | 2026-01-31, seq2see 0.1.0 (1234abc), 12,000 updates, 90 minutes |",
+        f"| made | 2026-01-31, seq2see {__version__} (1234abc), 12,000 updates, 90 minutes |",
         "| kept | the mean \\| of 5 |",
         f"- fables: 29,000 pairs, fingerprint `{'ab' * 32}`",
         f"- test_2016: BLEU 41.02, signature `{SIGNATURE}`",
