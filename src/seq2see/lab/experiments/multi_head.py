@@ -211,12 +211,27 @@ TRAININGS = {
         holds(*(at_least(f"two_gain_{heads}", 1.2) for heads in (2, 4))),
         false(*(at_most(f"two_gain_{heads}", 1.05) for heads in (2, 4))),
     ),
-    Part("narrow", false(at_most("two_gain_8", 1.05)), holds(at_least("two_gain_8", 1.2))),
-    Part("subspaces", false(at_most("diversity", 1.05)), holds(at_least("diversity", 1.2))),
+    Part(
+        "narrow",
+        undecided(),
+        false(at_most("two_gain_8", 1.05)),
+        holds(at_least("two_gain_8", 1.2)),
+    ),
+    Part(
+        "subspaces",
+        undecided(),
+        false(at_most("diversity", 1.05)),
+        holds(at_least("diversity", 1.2)),
+    ),
     Part("ensemble", false(at_least("ablated", 2)), holds(at_most("ablated", 1.5))),
-    Part("wide", false(at_most("wide_ratio", 0.95)), holds(at_least("wide_ratio", 1.05))),
+    Part(
+        "wide",
+        undecided(),
+        false(at_most("wide_ratio", 0.95)),
+        holds(at_least("wide_ratio", 1.05)),
+    ),
     trainings=TRAININGS,
-    log=["loss_*", "*_gain_*", "diversity", "ablated", "wide_ratio"],
+    log=["loss_*", "one_gain_8", "two_gain_*", "diversity", "ablated", "wide_ratio"],
     figures=[Bars("by_heads", [f"loss_{name}" for name in TRAININGS], "loss", "log")],
 )  # fmt: skip
 def numbers_of_heads(context: Context) -> Numbers:
