@@ -141,9 +141,9 @@ def _escape_markdown(text: str) -> str:
     """Escape the characters with a meaning in Markdown, except in code."""
     parts = text.split("`")  # every second part is code
     for index in range(0, len(parts), 2):
-        for character in "*_[":
+        for character in "*_[]":
             parts[index] = parts[index].replace(character, f"\\{character}")
-        parts[index] = parts[index].replace("<", "&lt;")
+        parts[index] = parts[index].replace("](", "]\\(").replace("<", "&lt;")
     return "`".join(parts)
 
 
