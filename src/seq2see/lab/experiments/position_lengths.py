@@ -61,7 +61,7 @@ def accepts(positions: Mapping[str, object], tokens: int) -> bool:
 
 
 # 1,000 sources: the standard error of a share is 0.015, that of a difference 0.02; 0.05 is a
-# difference that matters to nobody. "Translates longer": 0.8 of the sources, and 0.2 is failure.
+# difference without practical effect. "Translates longer": 0.8 of the sources, and 0.2 is failure.
 @experiment(
     34,
     Part(
